@@ -1,0 +1,1 @@
+"""The log is the truth; this package knows Kafka and SQLite, and nothing of LangGraph."""

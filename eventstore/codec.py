@@ -1,0 +1,243 @@
+"""Event ↔ record: CloudEvents headers, a msgpack body, versions and their upcasters.
+
+`docs/event-format.md` specifies what this module writes. Nothing here does I/O, and nothing here
+decodes a payload.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b, sha256
+from typing import Any, Final
+
+import msgpack
+import zstandard
+
+from .body import BODIES, BodyCodec
+from .errors import CorruptEventError, UnknownEventVersionError
+from .events import (
+    EVENT_ID_BYTES,
+    Event,
+    LogStarted,
+    NewEvent,
+    RecordedEvent,
+    ThreadErased,
+)
+from .log import LogRecord
+
+SPEC_VERSION: Final = b"1.0"
+CONTENT_TYPE: Final = b"application/msgpack"
+SOURCE: Final = b"langgraph-checkpoint-kafka"
+ZSTD: Final = b"zstd"
+
+COMPRESS_FROM_BYTES: Final = 256
+"""Bodies below this size are stored as they are: zstd saves nothing worth its time there."""
+
+MAX_BODY_BYTES: Final = 1 << 30
+"""What a reader is willing to decompress; a record that claims more is corrupt."""
+
+DIGEST_BYTES: Final = 16
+THREAD_HASH_BYTES: Final = 16
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
+"""(type name, version) → a pure function to the body of the next version."""
+
+_compressor = zstandard.ZstdCompressor(level=1)
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return the digest that values carry: BLAKE2b with 16 bytes."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def thread_hash(thread_id: str) -> bytes:
+    """Return the name under which a thread is filed: the first 16 bytes of SHA-256 of its id."""
+    return sha256(thread_id.encode()).digest()[:THREAD_HASH_BYTES]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedEvent:
+    """An event as a record's key, headers and value."""
+
+    key: bytes
+    headers: list[tuple[str, bytes]]
+    value: bytes
+
+    def size(self) -> int:
+        """Return an upper bound of the record's size in bytes, before the log's own compression."""
+        # 21 bytes are the most that varints of a record's frame take, 10 those of one header.
+        headers = sum(len(name) + len(value) + 10 for name, value in self.headers)
+        return len(self.key) + headers + len(self.value) + 21
+
+
+def record_key(thread_id: str, event_id: bytes, part: int = 0) -> bytes:
+    """Return the key of one record: `<thread id>/<event id in hex>/<part>`, unique for ever."""
+    return f"{thread_id}/{event_id.hex()}/{part}".encode()
+
+
+def split_record_key(key: bytes) -> tuple[str, bytes, int]:
+    """Return (thread id, event id, part) of a record's key.
+
+    Raises:
+        ValueError: It is not a key of ours.
+    """
+    try:
+        thread_id, event_id, part = key.decode().rsplit("/", 2)
+        identity = bytes.fromhex(event_id)
+        number = int(part)
+    except ValueError as error:
+        raise ValueError(f"not a record key: {key!r}") from error
+    if len(identity) != EVENT_ID_BYTES or number < 0:
+        raise ValueError(f"not a record key: {key!r}")
+    return thread_id, identity, number
+
+
+def encode(new: NewEvent) -> EncodedEvent:
+    """Return the record of an event.
+
+    Raises:
+        ValueError, TypeError: Something in the event is not encodable; the message names it.
+    """
+    event = new.event
+    codec = BODIES[type(event)]
+    try:
+        subject = _subject(new).encode()
+        body: bytes = msgpack.packb(codec.dump(event))
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise ValueError(f"{codec.type_name} cannot be encoded: {error}") from error
+    event_id = new.event_id.hex()
+    headers = [
+        ("ce_specversion", SPEC_VERSION),
+        ("ce_type", codec.type_bytes),
+        ("ce_id", event_id.encode()),
+        ("ce_source", SOURCE),
+        ("ce_time", _now()),
+        ("ce_subject", subject),
+        ("ce_eventversion", codec.version_bytes),
+        ("content-type", CONTENT_TYPE),
+    ]
+    if len(body) >= COMPRESS_FROM_BYTES:
+        packed = _compressor.compress(body)
+        if len(packed) < len(body):
+            body = packed
+            headers.append(("content-encoding", ZSTD))
+    key = b"%b/%b/%d" % (subject, event_id.encode(), new.part)
+    return EncodedEvent(key, headers, body)
+
+
+def decode(record: LogRecord) -> RecordedEvent:
+    """Return the event of a record that is not a tombstone.
+
+    Raises:
+        CorruptEventError: It is not an event of ours.
+        UnknownEventVersionError: Its type or version is newer than this reader.
+    """
+    try:
+        headers = dict(record.headers)
+        type_name = headers["ce_type"].decode()
+        version = int(headers["ce_eventversion"])
+        if record.key is None or record.value is None:
+            raise ValueError("the record has no key or no value")
+        subject, event_id, part = split_record_key(record.key)
+    except (KeyError, ValueError) as error:
+        raise CorruptEventError(
+            record.partition, record.offset, reason=f"bad headers or key: {error!r}"
+        ) from error
+    codec = _BY_NAME.get(type_name)
+    if codec is None or version > codec.version:
+        raise UnknownEventVersionError(
+            record.partition, record.offset, type_name=type_name, version=version
+        )
+    try:
+        fields = _unpack(record.value, headers.get("content-encoding"))
+        for step in range(version, codec.version):
+            fields = UPCASTERS[type_name, step](fields)
+        event = codec.load(fields)
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise CorruptEventError(
+            record.partition, record.offset, reason=f"bad body of {type_name}: {error!r}"
+        ) from error
+    return RecordedEvent(
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        thread_id=None if isinstance(event, _THREADLESS) else subject,
+        event=event,
+        event_id=event_id,
+        part=part,
+    )
+
+
+def thread_of(record: LogRecord) -> str | None:
+    """Return the thread that a record names by its key or else its subject, decodable or not."""
+    if record.key is not None:
+        try:
+            return split_record_key(record.key)[0]
+        except ValueError:
+            pass
+    for name, value in record.headers:
+        if name == "ce_subject":
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return None
+    return None
+
+
+def _unpack(value: bytes, encoding: bytes | None) -> dict[str, Any]:
+    if encoding == ZSTD:
+        try:
+            frame = zstandard.get_frame_parameters(value)
+            if frame.content_size > MAX_BODY_BYTES:
+                raise ValueError(f"the body claims {frame.content_size} bytes")
+            value = _decompressor().decompress(value)
+        except zstandard.ZstdError as error:
+            raise ValueError(f"bad zstd frame: {error}") from error
+    elif encoding is not None:
+        raise ValueError(f"unknown content-encoding {encoding!r}")
+    try:
+        fields = msgpack.unpackb(value)
+    except (msgpack.UnpackException, RecursionError) as error:
+        raise ValueError(f"bad msgpack: {error!r}") from error
+    if not isinstance(fields, dict):
+        raise TypeError("the body is no map")
+    return fields
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    # One per call: a decompressor must not be used by two OS threads at once.
+    return zstandard.ZstdDecompressor()
+
+
+def _subject(new: NewEvent) -> str:
+    if isinstance(new.event, ThreadErased):
+        return new.event.thread_hash.hex()
+    if new.thread_id is not None:
+        return new.thread_id
+    return "log" if isinstance(new.event, LogStarted) else "housekeeping"
+
+
+_last_second = (-1, b"")
+
+
+def _now() -> bytes:
+    # Milliseconds of one second share the formatted prefix: formatting costs more than packing.
+    global _last_second  # noqa: PLW0603 - a cache of one entry, replaced as a whole
+    now = time.time()
+    second = int(now)
+    known, prefix = _last_second
+    if known != second:
+        prefix = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.").encode()
+        _last_second = (second, prefix)
+    return b"%b%03dZ" % (prefix, int((now - second) * 1000))
+
+
+_BY_NAME: Mapping[str, BodyCodec[Any]] = {codec.type_name: codec for codec in BODIES.values()}
+_THREADLESS: tuple[type[Event], ...] = tuple(
+    kind for kind, codec in BODIES.items() if codec.is_threadless
+)

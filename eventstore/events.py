@@ -1,0 +1,241 @@
+"""The facts that can happen, as frozen dataclasses.
+
+What LangGraph hands over as objects stands here as `Payload`: the serializer's own `(type, bytes)`,
+which this package never decodes. How an event becomes bytes is in `codec`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Version: TypeAlias = int | float | str
+"""A channel version as LangGraph keeps it."""
+
+EVENT_ID_BYTES = 16
+
+
+def new_event_id() -> bytes:
+    """Return a random event id (16 bytes), made once per call and kept by all that belongs to it."""
+    return os.urandom(EVENT_ID_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A value as LangGraph's serializer made it."""
+
+    type: str
+    """The serializer's type name, `msgpack` or `bytes` for instance; `x+cipher` when encrypted."""
+    data: bytes
+    """The serializer's bytes, unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """Whatever the parent has at the same channel version, a value or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """The value that another event of the same thread stored for the same channel."""
+
+    event_id: bytes
+    """The event that stored it."""
+    offset: int
+    """Where that event stands in the thread's partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """The whole value."""
+
+    payload: Payload
+    digest: bytes
+    """BLAKE2b-128 of the payload's bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A new version without a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Head bytes, then a range of the value that another event stored, then tail bytes.
+
+    Its place in the format; nothing appends it yet, and every reader accepts it.
+    """
+
+    event_id: bytes
+    offset: int
+    type: str
+    head: bytes
+    start: int
+    """First byte of the range, inclusive."""
+    stop: int
+    """Last byte of the range, exclusive."""
+    tail: bytes
+    digest: bytes
+    """BLAKE2b-128 of the whole value."""
+    kept_items: int | None = None
+    """For a top-level list or map: how many items the range holds."""
+
+
+ChannelValue: TypeAlias = Inherited | Referenced | Full | Empty | Extended
+
+INHERITED = Inherited()
+EMPTY = Empty()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelState:
+    """One channel of a checkpoint."""
+
+    version: Version
+    value: ChannelValue
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved:
+    """A checkpoint was saved."""
+
+    namespace: str
+    checkpoint_id: str
+    parent_id: str | None
+    """The parent's checkpoint id, whether or not such a checkpoint exists."""
+    parent_event: bytes | None
+    """The parent's `checkpoint.saved`, by event id, when a channel is inherited from it."""
+    incarnation: int
+    """The incarnation of what this continues: 0, or the one that the thread's last deletion began."""
+    channels: dict[str, ChannelState]
+    body: Payload
+    """The checkpoint without id, channel_values and channel_versions."""
+    metadata: dict[str, Any]
+    """Metadata values made only of plain msgpack types, readable without a serializer."""
+    metadata_payloads: dict[str, Payload] = field(default_factory=dict)
+    """All other metadata values."""
+    copy_id: bytes | None = None
+    """Set while a thread is being copied: invisible until `ThreadCopied` names the same id."""
+    unknown: dict[str, Any] = field(default_factory=dict)
+    """Fields that this reader does not know, kept as they were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One pending write of a task."""
+
+    index: int
+    """Its place in the task's list, or LangGraph's negative index of a special write."""
+    channel: str
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class WritesSaved:
+    """A task's writes on a checkpoint were saved. The checkpoint may arrive later, or never."""
+
+    namespace: str
+    checkpoint_id: str
+    task_id: str
+    task_path: str
+    incarnation: int
+    writes: tuple[Write, ...]
+    copy_id: bytes | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDeleted:
+    """A thread was deleted with all that it held; appends of an older incarnation are void."""
+
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsDeleted:
+    """Some checkpoints of a thread were deleted, with their writes."""
+
+    incarnation: int
+    checkpoints: tuple[tuple[str, str], ...]
+    """(namespace, checkpoint id) of each; ids that do not exist are passed over."""
+    copy_id: bytes | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCopied:
+    """A copy is complete: all events with its id become visible at once.
+
+    Void unless the target thread held no checkpoint at this place of the log.
+    """
+
+    copy_id: bytes
+    source_thread_id: str
+    incarnation: int
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadErased:
+    """A deleted thread's records are tombstoned; only this marker stays. Its subject is a hash."""
+
+    thread_hash: bytes
+    incarnation: int
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogStarted:
+    """The identity record: the first record of each partition."""
+
+    log_id: bytes
+    """Random, per partition."""
+    partitions: int
+    """How many partitions the log has, fixed for life."""
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogNudged:
+    """Housekeeping: changes nothing; makes the broker roll a segment so that compaction can run."""
+
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+Event: TypeAlias = (
+    CheckpointSaved
+    | WritesSaved
+    | ThreadDeleted
+    | CheckpointsDeleted
+    | ThreadCopied
+    | ThreadErased
+    | LogStarted
+    | LogNudged
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event before it has a place in the log."""
+
+    thread_id: str | None
+    """The thread it belongs to; None for `LogStarted`, `LogNudged` and `ThreadErased`."""
+    event: Event
+    event_id: bytes = field(default_factory=new_event_id)
+    part: int = 0
+    """Numbers the records of one call that share its event id."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event with its place in the log."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """When the log stored it, in milliseconds since 1970 (the log's clock)."""
+    thread_id: str | None
+    event: Event
+    event_id: bytes
+    part: int
