@@ -1,0 +1,84 @@
+# Every target sets up what it needs. Nothing has to be activated, installed or fetched by hand.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PY := $(VENV)/bin/python
+DEMO_STAMP := $(VENV)/.demo
+DEV_STAMP := $(VENV)/.dev
+SOURCES := eventstore projector saver langgraph services tests examples benchmarks
+DEMO := examples/quickstart.py
+DEMO_KAFKA := examples/quickstart_kafka.py
+
+# The first Python that is new enough; `make PYTHON=…` chooses another one.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+.PHONY: help
+help: ## show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(DEMO_STAMP) ## an agent pauses, is killed and goes on; needs Python 3.11 or newer
+	$(PY) $(DEMO)
+
+.PHONY: demo-kafka
+demo-kafka: $(DEMO_STAMP) ## the same on a real Kafka and Redis, with the projector as a service
+	@$(PY) -m services require kafka redis
+	$(PY) $(DEMO_KAFKA)
+
+.PHONY: check
+check: $(DEV_STAMP) ## format, lint, types, import contracts, sizes
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy $(wildcard $(SOURCES))
+	$(VENV)/bin/basedpyright
+	$(VENV)/bin/lint-imports
+	$(PY) -m pytest -q -p no:randomly tests/test_sizes.py
+
+.PHONY: format
+format: $(DEV_STAMP) ## format, and fix what lint can fix
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+.PHONY: services-start services-stop
+services-start: $(DEV_STAMP) ## start a Kafka and a Redis, print their addresses
+	@$(PY) -m services start kafka redis
+
+services-stop: $(DEV_STAMP) ## stop them and remove their data
+	@$(PY) -m services stop
+
+# One resolution for every platform and Python; the smaller two files are parts of the first.
+LOCK := build/lock/bin/uv pip compile pyproject.toml --quiet --upgrade --universal \
+	--python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links
+
+.PHONY: lock
+lock: ## resolve the three requirements files again
+	$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv
+	$(LOCK) --group dev --output-file requirements-dev.txt
+	$(LOCK) --group demo --constraint requirements-dev.txt --output-file requirements-demo.txt
+	$(LOCK) --constraint requirements-dev.txt --output-file requirements.txt
+
+# --- environment -------------------------------------------------------------------------------
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "missing on this system: Python 3.11 or newer"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			|| { echo "missing on this system: Python's venv module (package python3-venv)"; exit 1; }; \
+		echo "installing with apt-get: python3-venv"; \
+		apt-get -qq update && apt-get -qq install --yes python3-venv; }
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO_STAMP): requirements-demo.txt pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-demo.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_STAMP): requirements-dev.txt pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@ $(DEMO_STAMP)
