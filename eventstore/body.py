@@ -236,7 +236,11 @@ BODIES: Mapping[type[Event], BodyCodec[Any]] = {
         "thread.copied",
         1,
         lambda event: _with_rest(
-            {"source": event.source_thread_id, "incarnation": event.incarnation},
+            {
+                "source": event.source_thread_id,
+                "incarnation": event.incarnation,
+                "checkpoints": event.checkpoints,
+            },
             event.copy_id,
             event.unknown,
         ),
@@ -244,6 +248,7 @@ BODIES: Mapping[type[Event], BodyCodec[Any]] = {
             copy_id=_bytes(body.pop("copy")),
             source_thread_id=_text(body.pop("source")),
             incarnation=_integer(body.pop("incarnation")),
+            checkpoints=_integer(body.pop("checkpoints")),
             unknown=body,
         ),
     ),

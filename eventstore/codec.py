@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b, sha256
 from typing import Any, Final
 
@@ -55,6 +56,7 @@ def digest_of(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
+@lru_cache(maxsize=65_536)
 def thread_hash(thread_id: str) -> bytes:
     """Return the name under which a thread is filed: the first 16 bytes of SHA-256 of its id."""
     return sha256(thread_id.encode()).digest()[:THREAD_HASH_BYTES]

@@ -173,6 +173,8 @@ class ThreadCopied:
     copy_id: bytes
     source_thread_id: str
     incarnation: int
+    checkpoints: int
+    """How many visible checkpoints the copy holds."""
     unknown: dict[str, Any] = field(default_factory=dict)
 
 

@@ -1,0 +1,1 @@
+"""Folds the log into a view that may be thrown away."""
