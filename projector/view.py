@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from eventstore.log import LogIdentity
 
 from .layout import Row, StoredWrite, ThreadRecord
+
+T_co = TypeVar("T_co", covariant=True)
 
 Cell: TypeAlias = tuple[bytes, bytes]
 """(map key, field)."""
@@ -76,6 +78,15 @@ class ViewBehindError(Exception):
         super().__init__(applied)
         self.applied = applied
         """Next offset of the view; 0 when the partition has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T_co]):
+    """What the view answers, and the position of the state that it answered from."""
+
+    applied: int
+    """The next offset of that state: everything below it is in the answer."""
+    value: T_co
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +231,7 @@ class ViewReader(Protocol):
     `ViewUnavailableError` when the server does not answer: never an empty answer for one of those.
     """
 
-    async def thread(self, partition: int, bound: int, thread: bytes) -> ThreadRecord | None:
+    async def thread(self, partition: int, bound: int, thread: bytes) -> Answer[ThreadRecord | None]:
         """Return a thread's record."""
         ...
 
@@ -232,8 +243,14 @@ class ViewReader(Protocol):
         thread: bytes,
         namespace: str,
         checkpoint_id: str | None,
-    ) -> tuple[ThreadRecord | None, StoredCheckpoint | None]:
+    ) -> Answer[tuple[ThreadRecord | None, StoredCheckpoint | None]]:
         """Return one checkpoint, the one with the greatest id when none is named, and its thread."""
+        ...
+
+    async def is_removed(
+        self, partition: int, bound: int, *, thread: bytes, namespace: str, checkpoint_id: str
+    ) -> Answer[bool]:
+        """Tell whether a checkpoint of this id was removed in the thread's present life."""
         ...
 
     async def checkpoints(
@@ -245,7 +262,7 @@ class ViewReader(Protocol):
         cursor: bytes | None,
         limit: int,
         with_values: bool,
-    ) -> Page:
+    ) -> Answer[Page]:
         """Return up to `limit` checkpoints, greatest id first; ids that are equal in a stable order.
 
         Without values, `values` and `writes` are empty.
@@ -261,7 +278,7 @@ class ViewReader(Protocol):
         namespace: str,
         checkpoint_id: str | None,
         channels: Sequence[str],
-    ) -> dict[str, StoredHistory]:
+    ) -> Answer[dict[str, StoredHistory]]:
         """Walk the parents of a checkpoint, removed ones too, until each channel has a value.
 
         A channel's walk ends at the nearest ancestor that has a value for it; that ancestor's
@@ -271,19 +288,19 @@ class ViewReader(Protocol):
 
     async def threads(
         self, partition: int, bound: int, *, cursor: bytes | None, limit: int
-    ) -> ThreadPage:
+    ) -> Answer[ThreadPage]:
         """Return up to `limit` threads that hold a checkpoint, latest activity first."""
         ...
 
     async def run(
         self, partition: int, bound: int, *, run_id: str
-    ) -> Sequence[tuple[ThreadRecord, str, str]]:
+    ) -> Answer[Sequence[tuple[ThreadRecord, str, str]]]:
         """Return (thread, namespace, checkpoint id) of every visible checkpoint of a run."""
         ...
 
     async def exported(
         self, partition: int, bound: int, *, thread: bytes, cursor: bytes | None, limit: int
-    ) -> Page:
+    ) -> Answer[Page]:
         """Return up to `limit` of a thread's checkpoints, in the byte order of `TIMELINE`, oldest
         id first, with values and writes, for copying."""
         ...
