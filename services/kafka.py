@@ -128,6 +128,10 @@ def _properties(node: int, data: Path, listeners: list[int], controllers: list[i
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": brokers,
         "share.coordinator.state.topic.min.isr": in_sync,
+        # A broker that was killed may register again only when its session has ended (default 9 s);
+        # shorter still, and a busy machine would lose live ones.
+        "broker.session.timeout.ms": 5_000,
+        "broker.heartbeat.interval.ms": 1_000,
         # A group of one consumer need not wait 3 s for a second.
         "group.initial.rebalance.delay.ms": 0,
         # Fifty partitions of offsets only make the first commit slower.

@@ -50,12 +50,15 @@ def identity_of(pid: int) -> str | None:
         stat = (proc / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in brackets may hold anything; the fields after it are state, …, start time (20th).
+    # The name in brackets may hold anything; after it: state, …, threads (18th), …, start (20th).
     fields = stat.rpartition(")")[2].split()
-    if fields[0] in {"Z", "X"}:
+    state, threads, start = fields[0], int(fields[17]), fields[19]
+    # While other threads of a killed process end, its first one is a zombie already, but its
+    # sockets are still open.
+    if state in {"Z", "X"} and threads <= 1:
         return None
     boot = (proc / "sys" / "kernel" / "random" / "boot_id").read_text().strip()
-    return f"{boot}:{fields[19]}"
+    return f"{boot}:{start}"
 
 
 def _identity_by_ps(pid: int) -> str | None:
