@@ -9,6 +9,9 @@ PY := $(VENV)/bin/python
 DEMO_STAMP := $(VENV)/.demo
 DEV_STAMP := $(VENV)/.dev
 SOURCES := eventstore projector saver langgraph services tests examples benchmarks
+PYTEST := $(PY) -m pytest
+WHEEL := build/wheel
+TEST_IMAGE := python:3.13-bookworm
 DEMO := examples/quickstart.py
 DEMO_KAFKA := examples/quickstart_kafka.py
 
@@ -29,6 +32,58 @@ demo-kafka: $(DEMO_STAMP) ## the same on a real Kafka and Redis, with the projec
 	@$(PY) -m services require kafka redis
 	$(PY) $(DEMO_KAFKA)
 
+# Where a JDK or Maven is missing and cannot be installed, a Docker engine will do: the same target,
+# run as root in a container whose package manager has both.
+.PHONY: test
+test: $(DEV_STAMP) ## every test, against a real Kafka and a real Redis; needs a JDK 17+ and Maven, or Docker
+	@if $(PY) -m services require kafka redis; then $(MAKE) test-here; \
+	elif docker info >/dev/null 2>&1; then $(MAKE) test-in-docker; \
+	else echo "services: a Docker engine would do as well; there is none" >&2; exit 1; fi
+
+.PHONY: test-here test-in-docker test-unit test-wheel test-services test-conformance
+test-here: test-unit test-wheel test-services test-conformance
+
+test-in-docker:
+	docker run --rm --volume "$(CURDIR)":/source:ro $(TEST_IMAGE) sh -c \
+		'cp -r /source /repository && cd /repository && rm -rf .venv .services build && make test'
+
+test-unit: $(DEV_STAMP)
+	$(PYTEST) -m "not services and not chaos and not slow and not benchmarks" --ignore tests/conformance
+
+# The built wheel, beside the development environment's dependencies but without its sources: the
+# tests run in a folder that holds nothing else.
+test-wheel: $(DEV_STAMP)
+	rm -rf $(WHEEL) && mkdir -p $(WHEEL)/run
+	$(PY) -m build --no-isolation --outdir $(WHEEL)/dist . >$(WHEEL)/build.log || { cat $(WHEEL)/build.log; exit 1; }
+	$(PY) -m venv --without-pip $(WHEEL)/venv
+	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		>"$$($(WHEEL)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
+	$(PY) -m pip --python $(WHEEL)/venv/bin/python install --quiet --disable-pip-version-check \
+		--no-deps --force-reinstall $(WHEEL)/dist/*.whl
+	cp -r tests services pyproject.toml $(WHEEL)/run
+	cd $(WHEEL)/run && LGK_WHEEL="$$(echo ../dist/*.whl)" LGK_SDIST="$$(echo ../dist/*.tar.gz)" \
+		../venv/bin/python -m pytest -m "not services and not chaos and not slow and not benchmarks" \
+		tests/unit tests/test_packaging.py
+
+test-services: $(DEV_STAMP)
+	$(PYTEST) -m "(services or chaos or slow) and not benchmarks" --ignore tests/conformance
+
+test-conformance: $(DEV_STAMP)
+	$(PYTEST) -m "not benchmarks" tests/conformance
+
+.PHONY: bench
+bench: $(DEV_STAMP) ## the benchmarks, beside PostgreSQL and memory
+	@$(PY) -m services require kafka redis postgres
+	$(PYTEST) -m benchmarks
+	$(PY) -m benchmarks
+
+.PHONY: up down
+up: ## Kafka, Redis and the projector in Docker, at localhost:9092 and localhost:6379
+	docker compose up --detach --wait --build
+
+down: ## stop them and remove their data
+	docker compose down --volumes
+
 .PHONY: check
 check: $(DEV_STAMP) ## format, lint, types, import contracts, sizes
 	$(PY) -m ruff format --check .
@@ -36,7 +91,7 @@ check: $(DEV_STAMP) ## format, lint, types, import contracts, sizes
 	$(PY) -m mypy $(wildcard $(SOURCES))
 	$(VENV)/bin/basedpyright
 	$(VENV)/bin/lint-imports
-	$(PY) -m pytest -q -p no:randomly tests/test_sizes.py
+	$(PYTEST) --quiet tests/test_sizes.py
 
 .PHONY: format
 format: $(DEV_STAMP) ## format, and fix what lint can fix

@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     helps = {
         "start": "start servers, or find them running, and print their addresses",
         "stop": "stop servers (default: all) and remove their data",
-        "require": "find the programs that servers need; as root on Debian or Ubuntu install them",
+        "require": "find or fetch what servers need; as root on Debian or Ubuntu install it",
         "status": "print which servers answer",
         "env": "print the addresses as shell commands, for `eval`",
     }
@@ -71,6 +71,7 @@ def _run(command: str, names: tuple[ServiceName, ...], services: Services) -> in
             services.stop(*names)
         case "require":
             require(names)
+            services.prepare(*names)
         case "env":
             _print_environment(services, prefix="export ")
         case _:

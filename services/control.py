@@ -150,6 +150,12 @@ class Services:
             raise
         return service
 
+    def prepare(self, *names: ServiceName) -> None:
+        """Fetches what these services need beyond the system's programs."""
+        if {"kafka", "kafka3"}.intersection(names):
+            with self._state.locked():
+                kafka.fetch_jars(self._jars)
+
     def _plan(self, name: ServiceName) -> list[Member]:
         match name:
             case "kafka":

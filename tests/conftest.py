@@ -34,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _OWN.union(_SERVICES).intersection(_fixture_names(item)):
             item.add_marker(pytest.mark.services)
+        if "postgres_url" in _fixture_names(item):
+            item.add_marker(pytest.mark.benchmarks)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -193,6 +193,7 @@ async def test_three_brokers_survive_the_loss_of_one(own_services: Services, top
     assert await _read_one(bootstrap, topic) == b"kept"
 
 
+@pytest.mark.benchmarks
 def test_postgres_answers_and_stops(own_services: Services) -> None:
     address = own_services.start("postgres").postgres
     assert address is not None
