@@ -1,1 +1,5 @@
 """The log on Kafka."""
+
+from .log import KafkaEventLog
+
+__all__ = ["KafkaEventLog"]

@@ -1,0 +1,265 @@
+"""Appending: a queue per partition, one idempotent producer, a deadline round every record.
+
+A record is sent by one producer only and never again by another. When its deadline passes or its
+producer fails, `outcome` looks for it in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+
+from eventstore.errors import EventStoreError, LogUnavailableError
+from eventstore.log import Appended
+
+from .client import FINAL_ERRORS, RETRY_INTERVAL
+from .outcome import Outcomes, Pending, refusal_in
+from .producer import Outgoing, Producer
+from .reader import Reader
+
+log = logging.getLogger("langgraph_checkpoint_kafka.log")
+
+_LOG_APPEND_TIME: Final = 1
+
+
+class Appender:
+    """Sends records in the order of the calls, per partition, and says what became of each."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        timeout: float,
+        make_producer: Callable[[], Producer],
+        record_limit: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self._make_producer = make_producer
+        self._outcomes = Outcomes(
+            reader, timeout=timeout, record_limit=record_limit, on_verdict=self._forget
+        )
+        self._queues: dict[int, _Queue] = {}
+        # Records without a verdict, in the order of their calls; so the first has the next
+        # deadline. Entered by `append`, left by `_forget` only.
+        self._pending: dict[Pending, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        # Partition → an offset that every record handed over from now on lies behind.
+        self._seen: dict[int, int] = {}
+        # What sends at present, and what has failed and still waits for answers.
+        self._producer: Producer | None = None
+        self._opening = asyncio.Lock()
+        self._failed: dict[Producer, asyncio.Task[None]] = {}
+        self._last_failure: BaseException | None = None
+        self._is_closing = False
+        self._idle = asyncio.Event()
+
+    async def open(self) -> None:
+        """Connect."""
+        await self._current()
+
+    def append(self, partition: int, record: Outgoing) -> asyncio.Future[Appended]:
+        """Take a record into its partition's queue and return the future of its verdict."""
+        pending = Pending(partition, record, self._loop, self._timeout)
+        self._pending[pending] = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(pending.deadline, self._sweep)
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue(self._loop)
+            queue.pump = self._loop.create_task(
+                self._pump(partition, queue), name=f"kafka log: appends of partition {partition}"
+            )
+        queue.put(pending)
+        return pending.verdict
+
+    def saw(self, partition: int, end: int) -> None:
+        """Note that a partition reaches at least up to `end`."""
+        if end > self._seen.get(partition, 0):
+            self._seen[partition] = end
+
+    async def close(self) -> None:
+        """Wait for a verdict on every record, at most until its deadline, and let go."""
+        self._is_closing = True
+        while self._pending:
+            self._idle.clear()
+            await self._idle.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+        pumps = [queue.pump for queue in self._queues.values() if queue.pump is not None]
+        tasks = [*pumps, *self._failed.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._outcomes.close()
+        for producer in [*self._failed, self._producer]:
+            if producer is not None:
+                await producer.close()
+
+    # The pump: the only one that hands records of its partition to a producer, one after another.
+
+    async def _pump(self, partition: int, queue: _Queue) -> None:
+        while True:
+            try:
+                await self._hand_over(partition, queue)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not queue.is_withdrawing or task is None or task.uncancel():
+                    raise
+                # The deadline of the record that was waiting for room has passed.
+                queue.is_withdrawing = False
+
+    async def _hand_over(self, partition: int, queue: _Queue) -> None:
+        records = queue.records
+        while True:
+            if not records:
+                await queue.wait()
+                continue
+            pending = records[0]
+            if pending.is_withdrawn:
+                records.popleft()
+                continue
+            producer = self._producer
+            try:
+                if producer is None or self._failed:
+                    producer = await self._usable(partition)
+                pending.after = self._seen.get(partition, 0)
+                answer = await producer.send(partition, pending.record)
+            except (EventStoreError, KafkaError, AssertionError) as error:
+                # It is in no batch. AssertionError: the partition is not in the metadata.
+                await self._could_not_send(pending, producer, error)
+                continue
+            records.popleft()
+            pending.is_handed_over = True
+            answer.add_done_callback(partial(self._answered, pending, producer))
+
+    async def _could_not_send(
+        self, pending: Pending, producer: Producer | None, error: BaseException
+    ) -> None:
+        self._last_failure = error
+        if isinstance(error, FINAL_ERRORS):
+            pending.is_withdrawn = True
+            pending.reject(LogUnavailableError("appending an event", reason=str(error)), error)
+            self._forget(pending)
+            return
+        if producer is not None and isinstance(error, KafkaError) and not error.retriable:
+            self._retire(producer, pending.partition, error)
+        await asyncio.sleep(RETRY_INTERVAL)
+
+    async def _usable(self, partition: int) -> Producer:
+        """Return the producer to use for a partition.
+
+        What a failed producer has outstanding there may still arrive, and must arrive first.
+        """
+        for failed in list(self._failed):
+            await failed.wait_settled(partition)
+        return await self._current()
+
+    async def _current(self) -> Producer:
+        async with self._opening:
+            if self._producer is None:
+                producer = self._make_producer()
+                await producer.open()
+                self._producer = producer
+            return self._producer
+
+    def _retire(self, producer: Producer, partition: int, error: BaseException) -> None:
+        if producer.failure is not None:
+            return
+        log.warning("a producer failed in partition %d and is replaced: %r", partition, error)
+        producer.failure = partition, error
+        if self._producer is producer:
+            self._producer = None
+        self._failed[producer] = self._loop.create_task(
+            self._dispose(producer), name="kafka log: disposal of a failed producer"
+        )
+
+    async def _dispose(self, producer: Producer) -> None:
+        await producer.wait_settled()
+        await producer.close()
+        del self._failed[producer]
+
+    # Answers and deadlines.
+
+    def _answered(self, pending: Pending, producer: Producer, answer: asyncio.Future[Any]) -> None:
+        partition = pending.partition
+        error = KafkaError("cancelled") if answer.cancelled() else answer.exception()
+        if error is None:
+            producer.answered(partition)
+            stored = answer.result()
+            if stored.timestamp_type == _LOG_APPEND_TIME:
+                self.saw(partition, stored.offset + 1)
+                pending.accept(Appended(partition, stored.offset, stored.timestamp))
+            else:
+                # The broker recognised a retry of something long stored; the place is made up.
+                pending.accept(Appended(partition, None, None))
+            self._forget(pending)
+            return
+        self._last_failure = error
+        self._retire(producer, partition, error)
+        producer.answered(partition)
+        if pending in self._pending:
+            pending.refusal = refusal_in(error, partition=partition, first=producer.failure)
+            self._outcomes.look_up(pending)
+
+    def _sweep(self) -> None:
+        """Deal with the records whose deadline has passed, and set the timer for the next."""
+        self._timer = None
+        now = self._loop.time()
+        for pending in list(self._pending):
+            if pending.deadline > now:
+                self._timer = self._loop.call_at(pending.deadline, self._sweep)
+                return
+            if pending.is_handed_over:
+                self._outcomes.look_up(pending)
+                continue
+            pending.is_withdrawn = True
+            self._queues[pending.partition].withdraw(pending)
+            reason = f"not sent within {self._timeout:g} s"
+            if self._last_failure is not None:
+                reason += f"; last error: {self._last_failure!r}"
+            pending.reject(
+                LogUnavailableError("appending an event", reason=reason), self._last_failure
+            )
+            self._forget(pending)
+
+    def _forget(self, pending: Pending) -> None:
+        self._pending.pop(pending, None)
+        if self._is_closing and not self._pending:
+            self._idle.set()
+
+
+class _Queue:
+    """Records of one partition that no producer has yet."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.records: deque[Pending] = deque()
+        self.pump: asyncio.Task[None] | None = None
+        self.is_withdrawing = False
+        """Set while the pump is cancelled for a deadline, and not to end it."""
+        self._loop = loop
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, pending: Pending) -> None:
+        self.records.append(pending)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def withdraw(self, pending: Pending) -> None:
+        """Interrupt the pump if it is about to hand this record over."""
+        if self.pump is not None and self.records and self.records[0] is pending:
+            self.is_withdrawing = True
+            self.pump.cancel()
