@@ -48,6 +48,8 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
 """(type name, version) → a pure function to the body of the next version."""
 
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+
 _compressor = zstandard.ZstdCompressor(level=1)
 
 
@@ -173,6 +175,19 @@ def decode(record: LogRecord) -> RecordedEvent:
         event_id=event_id,
         part=part,
     )
+
+
+def decoded_size(record: LogRecord) -> int:
+    """Return about how many bytes a record's event takes once it is decoded."""
+    value = record.value
+    if value is None:
+        return 0
+    if value[:4] == _ZSTD_MAGIC:
+        try:
+            return max(len(value), int(zstandard.frame_content_size(value)))
+        except zstandard.ZstdError:
+            pass
+    return len(value)
 
 
 def thread_of(record: LogRecord) -> str | None:

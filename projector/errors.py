@@ -5,6 +5,7 @@
     ├── ThreadParkedError        the thread waits behind an event that cannot be read
     ├── ValueUnresolvedError     a value refers to something that is not there
     ├── ProjectionHaltedError    an event type newer than this fold
+    ├── ViewVersionError         the view was made by another version of the fold
     ├── ViewUnavailableError     the view's server did not answer
     ├── UnsafeViewError          the view's server has a setting that would lose parts of the view
     └── ViewCorruptedError       the view contradicts itself: rebuild it
@@ -87,6 +88,30 @@ class ProjectionHaltedError(ProjectionError):
         self.offset = offset
         self.type_name = type_name
         self.version = version
+
+
+class ViewVersionError(ProjectionError):
+    """The view was made by another version of the fold than this program's; nothing was read.
+
+    Raised by readers and projectors that meet the view of a newer program, which they leave alone:
+    upgrade them. Raised by readers that meet the view of an older one: a projector of this version
+    discards it and makes a new one as soon as it runs.
+    """
+
+    def __init__(self, view: str, *, partition: int, found: int, expected: int) -> None:
+        cure = (
+            "it is newer than this program; upgrade it"
+            if found > expected
+            else "a projector of this version makes it anew, or `langgraph-kafka projector rebuild`"
+        )
+        super().__init__(
+            f"{view}, partition {partition}, was made by fold version {found}, and this program "
+            f"has version {expected}: {cure}"
+        )
+        self.view = view
+        self.partition = partition
+        self.found = found
+        self.expected = expected
 
 
 class ViewUnavailableError(ProjectionError):
