@@ -10,7 +10,11 @@ DEMO_STAMP := $(VENV)/.demo
 DEV_STAMP := $(VENV)/.dev
 SOURCES := eventstore projector saver langgraph services tests examples benchmarks
 PYTEST := $(PY) -m pytest
+PIP_OPTIONS := --quiet --disable-pip-version-check
+HERMETIC := not services and not chaos and not slow and not benchmarks
+SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 WHEEL := build/wheel
+OLDEST := build/oldest
 TEST_IMAGE := python:3.13-bookworm
 DEMO := examples/quickstart.py
 DEMO_KAFKA := examples/quickstart_kafka.py
@@ -40,30 +44,42 @@ test: $(DEV_STAMP) ## every test, against a real Kafka and a real Redis; needs a
 	elif docker info >/dev/null 2>&1; then $(MAKE) test-in-docker; \
 	else echo "services: a Docker engine would do as well; there is none" >&2; exit 1; fi
 
-.PHONY: test-here test-in-docker test-unit test-wheel test-services test-conformance
-test-here: test-unit test-wheel test-services test-conformance
+.PHONY: test-here test-in-docker test-unit test-wheel test-oldest test-services test-conformance
+test-here: test-unit test-wheel test-oldest test-services test-conformance
 
 test-in-docker:
-	docker run --rm --volume "$(CURDIR)":/source:ro $(TEST_IMAGE) sh -c \
-		'cp -r /source /repository && cd /repository && rm -rf .venv .services build && make test'
+	docker run --rm --volume "$(CURDIR)":/source:ro $(TEST_IMAGE) sh -c 'mkdir /repository \
+		&& tar -C /source --exclude ./.venv --exclude ./.services --exclude ./build -cf - . \
+		| tar -C /repository -xf - && make -C /repository test'
 
 test-unit: $(DEV_STAMP)
-	$(PYTEST) -m "not services and not chaos and not slow and not benchmarks" --ignore tests/conformance
+	$(PYTEST) -m "$(HERMETIC)" --ignore tests/conformance
 
-# The built wheel, beside the development environment's dependencies but without its sources: the
-# tests run in a folder that holds nothing else.
+# The built wheel without its sources: an environment of its own that sees the development
+# environment's packages (after its own, and without the editable install), and a folder that holds
+# the tests and nothing else.
 test-wheel: $(DEV_STAMP)
-	rm -rf $(WHEEL) && mkdir -p $(WHEEL)/run
-	$(PY) -m build --no-isolation --outdir $(WHEEL)/dist . >$(WHEEL)/build.log || { cat $(WHEEL)/build.log; exit 1; }
-	$(PY) -m venv --without-pip $(WHEEL)/venv
-	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-		>"$$($(WHEEL)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
-	$(PY) -m pip --python $(WHEEL)/venv/bin/python install --quiet --disable-pip-version-check \
-		--no-deps --force-reinstall $(WHEEL)/dist/*.whl
-	cp -r tests services pyproject.toml $(WHEEL)/run
-	cd $(WHEEL)/run && LGK_WHEEL="$$(echo ../dist/*.whl)" LGK_SDIST="$$(echo ../dist/*.tar.gz)" \
-		../venv/bin/python -m pytest -m "not services and not chaos and not slow and not benchmarks" \
+	rm -rf $(WHEEL) && mkdir -p $(WHEEL)
+	$(PY) -m build --no-isolation --outdir $(WHEEL)/dist . >$(WHEEL)/log || { cat $(WHEEL)/log; exit 1; }
+	$(call wheel-environment,$(WHEEL))
+	cd $(WHEEL)/run && LGK_WHEEL="$$(echo ../dist/*.whl)" ../venv/bin/python -m pytest -m "$(HERMETIC)" \
 		tests/unit tests/test_packaging.py
+
+# The same with the oldest langgraph-checkpoint that the wheel accepts.
+test-oldest: test-wheel
+	rm -rf $(OLDEST) && mkdir -p $(OLDEST)
+	$(call wheel-environment,$(OLDEST),--require-hashes --requirement requirements-oldest.txt)
+	cd $(OLDEST)/run && ../venv/bin/python -m pytest -m "$(HERMETIC)" \
+		--ignore tests/tools --ignore tests/test_packaging.py --ignore tests/test_sizes.py
+
+# $(1): folder; $(2): what to install beside the wheel
+define wheel-environment
+$(PY) -m venv --without-pip $(1)/venv
+$(PY) -c '$(SITE)' >"$$($(1)/venv/bin/python -c '$(SITE)')/development.pth"
+$(if $(2),$(PY) -m pip --python $(1)/venv/bin/python install $(PIP_OPTIONS) --ignore-installed $(2))
+$(PY) -m pip --python $(1)/venv/bin/python install $(PIP_OPTIONS) --ignore-installed --no-deps $(WHEEL)/dist/*.whl
+mkdir $(1)/run && cp -r tests services pyproject.toml $(1)/run
+endef
 
 test-services: $(DEV_STAMP)
 	$(PYTEST) -m "(services or chaos or slow) and not benchmarks" --ignore tests/conformance
@@ -105,17 +121,18 @@ services-start: $(DEV_STAMP) ## start a Kafka and a Redis, print their addresses
 services-stop: $(DEV_STAMP) ## stop them and remove their data
 	@$(PY) -m services stop
 
-# One resolution for every platform and Python; the smaller two files are parts of the first.
+# One resolution for every platform and Python; the demo's and the image's are parts of the first.
 LOCK := build/lock/bin/uv pip compile pyproject.toml --quiet --upgrade --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
 .PHONY: lock
-lock: ## resolve the three requirements files again
+lock: ## resolve the requirements files again
 	$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv
 	$(LOCK) --group dev --output-file requirements-dev.txt
 	$(LOCK) --group demo --constraint requirements-dev.txt --output-file requirements-demo.txt
 	$(LOCK) --constraint requirements-dev.txt --output-file requirements.txt
+	$(LOCK) --group oldest --output-file requirements-oldest.txt
 
 # --- environment -------------------------------------------------------------------------------
 
@@ -129,11 +146,11 @@ $(PY):
 	$(PYTHON) -m venv $(VENV)
 
 $(DEMO_STAMP): requirements-demo.txt pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-demo.txt
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PY) -m pip install $(PIP_OPTIONS) --require-hashes -r requirements-demo.txt
+	$(PY) -m pip install $(PIP_OPTIONS) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(DEV_STAMP): requirements-dev.txt pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PY) -m pip install $(PIP_OPTIONS) --require-hashes -r requirements-dev.txt
+	$(PY) -m pip install $(PIP_OPTIONS) --no-deps --no-build-isolation -e .
 	@touch $@ $(DEMO_STAMP)

@@ -1,9 +1,11 @@
 """What users install: the names in the wheel, whose they are, and what the facade offers."""
 
+import importlib.util
 import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path, PurePosixPath
@@ -68,12 +70,31 @@ def test_sdist_holds_sources_only(sdist_files: set[PurePosixPath]) -> None:
     assert folders == TOP_LEVEL
 
 
+def test_oldest_langgraph_checkpoint_is_the_tested_one() -> None:
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    (allowed,) = (
+        requirement
+        for requirement in project["project"]["dependencies"]
+        if requirement.startswith("langgraph-checkpoint")
+    )
+    tested = project["dependency-groups"]["oldest"][0].partition("==")[2]
+    assert allowed == f"langgraph-checkpoint>={tested.removesuffix('.0')},<5"
+
+
 def test_top_level_names_are_ours_alone() -> None:
     """Another distribution with one of these names would overwrite ours without a word."""
     owners = metadata.packages_distributions()
     for name in TOP_LEVEL - {"langgraph"}:
         # An editable install has a path in place of the names.
         assert set(owners.get(name, [DISTRIBUTION])) == {DISTRIBUTION}
+
+
+def test_sources_are_away_where_the_wheel_is_tested() -> None:
+    specification = importlib.util.find_spec("eventstore")
+    assert specification is not None
+    assert specification.origin is not None
+    is_beside_the_tests = Path(specification.origin).is_relative_to(_ROOT)
+    assert is_beside_the_tests == ("LGK_WHEEL" not in os.environ)
 
 
 def test_facade_and_langgraph_share_the_namespace() -> None:
