@@ -1,4 +1,4 @@
-"""Sizes that keep code readable: lines of a file, lines and positional parameters of a function.
+"""Sizes that keep code readable: lines of a file, lines of a function.
 
 What is larger on purpose stands in `sizes.toml` with the size it has; it may shrink, not grow.
 """
@@ -23,18 +23,12 @@ _BASELINE = Path(__file__).with_name("sizes.toml")
 
 _LONGEST_FILE = 400
 _LONGEST_FUNCTION = 60
-_MOST_POSITIONAL = 4  # without self; LangGraph's own `put` has four
 
 
 def _functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node
-
-
-def _positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-    return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
 def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -51,9 +45,6 @@ def _too_large() -> Iterator[tuple[str, int]]:
             for function, node in _functions(path):
                 if _lines(node) > _LONGEST_FUNCTION:
                     yield f"{name}::{function}", _lines(node)
-                # Fixtures arrive by name: a test has as many parameters as it needs.
-                if folder != "tests" and _positional(node) > _MOST_POSITIONAL:
-                    yield f"{name}::{function} (positional)", _positional(node)
 
 
 def test_sizes_are_within_their_limits() -> None:
