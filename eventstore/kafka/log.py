@@ -16,6 +16,7 @@ from eventstore.errors import (
     EventTooLargeError,
     LogClosedError,
     LogIdentityError,
+    LogTruncatedError,
     LogUnavailableError,
 )
 from eventstore.events import EVENT_ID_BYTES, LogStarted, NewEvent
@@ -251,12 +252,21 @@ async def _ensure_identities(parts: _Parts) -> None:
     ]
     # Two processes may both write one; the first of them is the partition's identity.
     await asyncio.gather(*started)
-    identities = await asyncio.gather(*[parts.reader.identity(p) for p in partitions])
-    for partition, identity in enumerate(identities):
-        if identity.partitions != len(partitions):
-            raise LogIdentityError(
-                partition,
-                expected=f"a log with {identity.partitions} partitions",
-                found=f"a topic with {len(partitions)}",
-            )
-        parts.appender.saw(partition, ends.next_offset(partition))
+    await asyncio.gather(*[_check_identity(parts, partition) for partition in partitions])
+    for partition, end in ends.items():
+        parts.appender.saw(partition, end)
+
+
+async def _check_identity(parts: _Parts, partition: int) -> None:
+    try:
+        identity = await parts.reader.identity(partition)
+    except LogTruncatedError as error:
+        # Whoever reads that far back is told; what is left can be read and appended to.
+        log.warning("%s", error)
+        return
+    if identity.partitions != parts.topic.partitions:
+        raise LogIdentityError(
+            partition,
+            expected=f"a log with {identity.partitions} partitions",
+            found=f"a topic with {parts.topic.partitions}",
+        )

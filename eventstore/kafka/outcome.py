@@ -41,6 +41,8 @@ _REFUSALS: Final[tuple[type[Exception], ...]] = (
 )
 """Answers by which the broker says that it has not stored the batch, and would not."""
 
+_OUT_OF_ORDER: Final[type[Exception]] = OutOfOrderSequenceNumber
+
 
 class Pending:
     """One record between its append and its verdict."""
@@ -201,7 +203,7 @@ def refusal_in(
     """
     if isinstance(error, _REFUSALS):
         return error
-    if isinstance(error, OutOfOrderSequenceNumber) and first is not None:
+    if isinstance(error, _OUT_OF_ORDER) and first is not None:
         failed_partition, cause = first
         if failed_partition == partition and isinstance(cause, _REFUSALS):
             return error
