@@ -73,7 +73,7 @@ class Applier:
         bound: int,
         *,
         may_replace: bool = False,
-        on_progress: Callable[[int], None] | None = None,
+        on_progress: Callable[[int], object] | None = None,
     ) -> int:
         """Bring a partition's view to `bound` or beyond; return its next offset.
 
