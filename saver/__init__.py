@@ -1,0 +1,1 @@
+"""LangGraph's contract over the log and its view; the only package that imports LangGraph."""

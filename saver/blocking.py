@@ -1,0 +1,182 @@
+"""The sync forms of the saver's methods: one guard for all of them.
+
+They run the async ones on the saver's loop and wait. On that loop's own OS thread they would wait
+for ever, so there they raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
+
+from .lineage import Known
+from .mapping import CheckpointDraft, writes_of
+from .place import ReadLevel, checkpoint_place_of
+from .removal import KEEP_LATEST
+from .threads import Threads
+from .wiring import Engine
+
+T = TypeVar("T")
+
+
+class BlockingMethods(BaseCheckpointSaver[Any]):
+    """The sync half of `AsyncKafkaSaver`, for any OS thread but the loop's own.
+
+    Each method raises `asyncio.InvalidStateError` on the loop's own OS thread, and `RuntimeError`
+    while there is no running loop that the saver was set up on.
+    """
+
+    _engine: Engine
+
+    @abstractmethod
+    async def athreads(
+        self,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in `alist`
+        limit: int = 50,
+        after: str | None = None,
+        read_level: ReadLevel | str | None = None,
+    ) -> Threads:
+        """See `AsyncKafkaSaver`."""
+
+    @abstractmethod
+    async def acount_threads(
+        self,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in `alist`
+        read_level: ReadLevel | str | None = None,
+    ) -> int:
+        """See `AsyncKafkaSaver`."""
+
+    @abstractmethod
+    async def alag(self) -> dict[int, int]:
+        """See `AsyncKafkaSaver`."""
+
+    @abstractmethod
+    def _draft(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> tuple[CheckpointDraft, Known | None]: ...
+
+    @abstractmethod
+    async def _put(self, draft: CheckpointDraft, known: Known | None) -> RunnableConfig: ...
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Sync form of `aget_tuple`."""
+        return self._wait(lambda: self.aget_tuple(config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Sync form of `alist`."""
+        self._waiting_loop()
+        return self._iterate(self.alist(config, filter=filter, before=before, limit=limit))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Sync form of `aget_delta_channel_history`."""
+        return self._wait(lambda: self.aget_delta_channel_history(config=config, channels=channels))
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Sync form of `aput`."""
+        self._waiting_loop()
+        draft, known = self._draft(config, checkpoint, metadata, new_versions)
+        return self._wait(lambda: self._put(draft, known))
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Sync form of `aput_writes`."""
+        self._waiting_loop()
+        place = checkpoint_place_of(config)
+        if writes:
+            parts = writes_of(self.serde, writes, task_id, task_path)
+            self._wait(lambda: self._engine.writer.put_writes(place, parts))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Sync form of `adelete_thread`."""
+        self._wait(lambda: self.adelete_thread(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Sync form of `adelete_for_runs`."""
+        self._wait(lambda: self.adelete_for_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Sync form of `acopy_thread`."""
+        self._wait(lambda: self.acopy_thread(source_thread_id, target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
+        """Sync form of `aprune`."""
+        self._wait(lambda: self.aprune(thread_ids, strategy=strategy))
+
+    def threads(
+        self,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in `list`
+        limit: int = 50,
+        after: str | None = None,
+        read_level: ReadLevel | str | None = None,
+    ) -> Threads:
+        """Sync form of `athreads`."""
+        return self._wait(
+            lambda: self.athreads(filter=filter, limit=limit, after=after, read_level=read_level)
+        )
+
+    def count_threads(
+        self,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in `list`
+        read_level: ReadLevel | str | None = None,
+    ) -> int:
+        """Sync form of `acount_threads`."""
+        return self._wait(lambda: self.acount_threads(filter=filter, read_level=read_level))
+
+    def lag(self) -> dict[int, int]:
+        """Sync form of `alag`."""
+        return self._wait(self.alag)
+
+    def _waiting_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop that a sync call from here may wait for; see `Engine.check_blocking`."""
+        return self._engine.check_blocking()
+
+    def _wait(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        loop = self._waiting_loop()
+        return asyncio.run_coroutine_threadsafe(call(), loop).result()
+
+    def _iterate(self, items: AsyncIterator[CheckpointTuple]) -> Iterator[CheckpointTuple]:
+        async def following() -> CheckpointTuple | None:
+            return await anext(items, None)
+
+        while (item := self._wait(following)) is not None:
+            yield item

@@ -1,0 +1,84 @@
+"""Lineage: what this saver knows of the checkpoints that it read, put or began to put.
+
+Appends carry the incarnation of what they continue, and inherit only from a checkpoint that this
+saver itself read or saw acknowledged. Bounded: what was forgotten costs a read, never correctness.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from eventstore.events import Version
+
+PER_THREAD = 64
+"""Checkpoints remembered per thread: forks reach back a few, runs go on from the last."""
+
+
+@dataclass(slots=True)
+class Known:
+    """A checkpoint that this saver knows."""
+
+    incarnation: int
+    event_id: bytes
+    versions: Mapping[str, Version]
+    is_confirmed: bool
+    """Whether it was read, or its append acknowledged: only then may others inherit from it."""
+
+
+class Lineage:
+    """A bounded memory of checkpoints, by thread, namespace and id. Safe from any OS thread."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._threads: OrderedDict[str, OrderedDict[tuple[str, str], Known]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, thread_id: str, namespace: str, checkpoint_id: str) -> Known | None:
+        """Return what is known of a checkpoint."""
+        with self._lock:
+            known = self._threads.get(thread_id)
+            if known is None:
+                return None
+            self._threads.move_to_end(thread_id)
+            return known.get((namespace, checkpoint_id))
+
+    def remember(self, thread_id: str, namespace: str, checkpoint_id: str, known: Known) -> None:
+        """Remember a checkpoint in place of what was known of it."""
+        with self._lock:
+            thread = self._threads.get(thread_id)
+            if thread is None:
+                thread = self._threads[thread_id] = OrderedDict()
+            else:
+                self._threads.move_to_end(thread_id)
+            key = (namespace, checkpoint_id)
+            if key in thread:
+                thread.move_to_end(key)
+            else:
+                self._size += 1
+            thread[key] = known
+            if len(thread) > PER_THREAD:
+                thread.popitem(last=False)
+                self._size -= 1
+            while self._size > self._limit and len(self._threads) > 1:
+                _, oldest = self._threads.popitem(last=False)
+                self._size -= len(oldest)
+
+    def forget(self, thread_id: str, namespace: str, checkpoint_id: str, event_id: bytes) -> None:
+        """Forget a checkpoint, if what is known of it is still this event."""
+        with self._lock:
+            thread = self._threads.get(thread_id)
+            key = (namespace, checkpoint_id)
+            if thread is not None and (known := thread.get(key)) and known.event_id == event_id:
+                del thread[key]
+                self._size -= 1
+
+    def forget_thread(self, thread_id: str) -> None:
+        """Forget everything of a thread."""
+        with self._lock:
+            thread = self._threads.pop(thread_id, None)
+            if thread is not None:
+                self._size -= len(thread)

@@ -1,0 +1,360 @@
+"""LangGraph's arguments ↔ events, and the view's rows ↔ CheckpointTuple. Pure, no I/O.
+
+Values are serialized here, on the caller's OS thread, before anything is awaited: LangGraph hands
+over live objects, and a node may change them as soon as the loop runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    PendingWrite,
+    get_checkpoint_metadata,
+    writes_sort_key,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from eventstore.codec import digest_of
+from eventstore.errors import ValueCorruptedError
+from eventstore.events import (
+    EMPTY,
+    INHERITED,
+    ChannelState,
+    ChannelValue,
+    CheckpointSaved,
+    Full,
+    Payload,
+    Version,
+    Write,
+    WritesSaved,
+)
+from projector.errors import ValueUnresolvedError
+from projector.layout import Row, StoredWrite, Unresolved, unpack_value
+from projector.view import StoredCheckpoint, StoredValue
+
+from .errors import InvalidConfigError
+from .lineage import Known
+from .place import (
+    MAX_CHECKPOINT_ID_BYTES,
+    MAX_TASK_ID_BYTES,
+    MAX_TASK_PATH_BYTES,
+    Place,
+    config_of,
+    text_of,
+)
+
+MAX_CHANNELS: Final = 65_535
+MAX_NAME_BYTES: Final = 65_535
+"""Of a channel or of a serializer's type: what a row's two-byte counts can hold."""
+
+MAX_PLAIN_DEPTH: Final = 32
+"""Metadata nested deeper than this is left to the serializer."""
+
+_APART: Final = frozenset({"id", "channel_values", "channel_versions"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDraft:
+    """A checkpoint to save: serialized, and not yet told apart from its parent."""
+
+    place: Place
+    """Where it goes; the checkpoint id is its own."""
+    parent_id: str | None
+    versions: Mapping[str, Version]
+    new_channels: Mapping[str, Full | None]
+    """Channels with a new version: the value, None for a version without one."""
+    old_channels: Mapping[str, Full | None]
+    """All others; only those serialized that no known parent stands for."""
+    body: Payload
+    metadata: dict[str, Any]
+    metadata_payloads: dict[str, Payload]
+
+    @property
+    def is_self_contained(self) -> bool:
+        """Whether every channel's value is here, so that nothing has to be inherited."""
+        return len(self.new_channels) + len(self.old_channels) == len(self.versions)
+
+    def event(self, *, incarnation: int, parent: Known | None) -> CheckpointSaved:
+        """Return the event, inheriting from `parent` what has the same version there."""
+        channels: dict[str, ChannelState] = {}
+        inherits = False
+        for channel, version in self.versions.items():
+            value: ChannelValue
+            if channel in self.new_channels:
+                value = self.new_channels[channel] or EMPTY
+            elif parent is not None and _same(parent.versions.get(channel), version):
+                value = INHERITED
+                inherits = True
+            else:
+                value = self.old_channels.get(channel) or EMPTY
+            channels[channel] = ChannelState(version, value)
+        return CheckpointSaved(
+            namespace=self.place.namespace,
+            checkpoint_id=cast("str", self.place.checkpoint_id),
+            parent_id=self.parent_id,
+            parent_event=parent.event_id if parent is not None and inherits else None,
+            incarnation=incarnation,
+            channels=channels,
+            body=self.body,
+            metadata=self.metadata,
+            metadata_payloads=self.metadata_payloads,
+        )
+
+
+def draft_of(  # noqa: PLR0913 - LangGraph's four arguments and what they are read with
+    serde: SerializerProtocol,
+    place: Place,
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+    *,
+    parent: Known | None,
+) -> CheckpointDraft:
+    """Serialize a checkpoint. `place` is where its parent is; `parent` what is known of that.
+
+    Raises:
+        InvalidConfigError: An id, a channel's name or version cannot be stored.
+        TypeError: The serializer cannot serialize a value (its own error, unchanged).
+    """
+    values = checkpoint["channel_values"]
+    versions = checkpoint["channel_versions"]
+    if len(versions) > MAX_CHANNELS:
+        raise InvalidConfigError(
+            "channel_versions", reason=f"{len(versions)} channels, the limit is {MAX_CHANNELS}"
+        )
+    new: dict[str, Full | None] = {}
+    old: dict[str, Full | None] = {}
+    known = parent.versions if parent is not None and parent.is_confirmed else {}
+    for channel, version in versions.items():
+        _check_channel(channel, version)
+        if channel in new_versions:
+            new[channel] = _full(serde, values[channel]) if channel in values else None
+        elif channel in values and not _same(known.get(channel), version):
+            old[channel] = _full(serde, values[channel])
+    plain, payloads = _split_metadata(serde, get_checkpoint_metadata(config, metadata))
+    rest = {key: value for key, value in checkpoint.items() if key not in _APART}
+    return CheckpointDraft(
+        Place(
+            place.thread_id,
+            place.namespace,
+            text_of("checkpoint['id']", checkpoint["id"], MAX_CHECKPOINT_ID_BYTES),
+        ),
+        place.checkpoint_id,
+        versions,
+        new,
+        old,
+        _payload(serde, rest),
+        plain,
+        payloads,
+    )
+
+
+def writes_of(
+    serde: SerializerProtocol, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+) -> tuple[str, str, tuple[Write, ...]]:
+    """Return (task id, task path, writes), serialized and with LangGraph's indices."""
+    return (
+        text_of("task_id", task_id, MAX_TASK_ID_BYTES),
+        text_of("task_path", task_path, MAX_TASK_PATH_BYTES),
+        tuple(
+            Write(
+                WRITES_IDX_MAP.get(channel, index),
+                text_of("channel", channel, MAX_NAME_BYTES),
+                _payload(serde, value),
+            )
+            for index, (channel, value) in enumerate(writes)
+        ),
+    )
+
+
+def writes_event(
+    place: Place, parts: tuple[str, str, tuple[Write, ...]], *, incarnation: int
+) -> WritesSaved:
+    """Return the event of `writes_of`'s parts on the checkpoint that `place` names."""
+    task_id, task_path, writes = parts
+    return WritesSaved(
+        place.namespace,
+        cast("str", place.checkpoint_id),
+        task_id,
+        task_path,
+        incarnation,
+        writes,
+    )
+
+
+def known_of(stored: StoredCheckpoint) -> Known:
+    """Return what a read checkpoint lets its children inherit from."""
+    return Known(
+        stored.thread.incarnation,
+        stored.row.event_id,
+        {channel: version for channel, (version, _) in stored.row.channels.items()},
+        is_confirmed=True,
+    )
+
+
+def tuple_of(
+    serde: SerializerProtocol, partition: int, thread_id: str, stored: StoredCheckpoint
+) -> CheckpointTuple:
+    """Return LangGraph's tuple of a stored checkpoint.
+
+    Raises:
+        ValueUnresolvedError: A channel's value is not in the view.
+        ValueCorruptedError: A value's digest differs.
+    """
+    row = stored.row
+    values: dict[str, Any] = {}
+    for channel in row.channels:
+        payload = payload_of(partition, thread_id, stored, channel)
+        if payload is not None:
+            values[channel] = _load(serde, payload)
+    checkpoint = {
+        **_load(serde, row.body),
+        "id": stored.checkpoint_id,
+        "channel_values": values,
+        "channel_versions": {name: version for name, (version, _) in row.channels.items()},
+    }
+    parent = None if stored.parent_is_removed else row.parent_id
+    return CheckpointTuple(
+        config=config_of(thread_id, stored.namespace, stored.checkpoint_id),
+        checkpoint=cast("Checkpoint", checkpoint),
+        metadata=metadata_of(serde, row),
+        parent_config=None if parent is None else config_of(thread_id, stored.namespace, parent),
+        pending_writes=[pending(serde, write) for write in sorted(stored.writes, key=write_order)],
+    )
+
+
+def payload_of(
+    partition: int, thread_id: str, stored: StoredCheckpoint, channel: str
+) -> Payload | None:
+    """Return the checked payload of a channel, None where it has no value."""
+    version, ref = stored.row.channels[channel]
+    if ref is None:
+        return None
+    if isinstance(ref, Unresolved):
+        raise ValueUnresolvedError(
+            thread_id,
+            channel=channel,
+            partition=partition,
+            offset=stored.row.offset,
+            missing=ref.missing,
+        )
+    return checked(partition, thread_id, channel, version, stored.values.get(channel))
+
+
+def checked(
+    partition: int, thread_id: str, channel: str, version: object, value: StoredValue | None
+) -> Payload:
+    """Return a stored value's payload once its digest is verified."""
+    if value is None or value.data is None:
+        offset = 0 if value is None else value.offset
+        raise ValueUnresolvedError(
+            thread_id,
+            channel=channel,
+            partition=partition,
+            offset=offset,
+            missing="the value that this event stored is not in the view",
+        )
+    payload, digest = unpack_value(value.data)
+    if digest_of(payload.data) != digest:
+        raise ValueCorruptedError(
+            thread_id, channel=channel, version=version, partition=partition, offset=value.offset
+        )
+    return payload
+
+
+def metadata_of(serde: SerializerProtocol, row: Row) -> CheckpointMetadata:
+    """Return a row's metadata, all of it decoded."""
+    payloads = {key: _load(serde, value) for key, value in row.metadata_payloads.items()}
+    return cast("CheckpointMetadata", {**row.metadata, **payloads})
+
+
+def pending(serde: SerializerProtocol, write: StoredWrite) -> PendingWrite:
+    """Return LangGraph's form of a pending write."""
+    return (write.task_id, write.channel, _load(serde, write.payload))
+
+
+def write_order(write: StoredWrite) -> tuple[str, str, int]:
+    """Sort key of pending writes: task path, task id, index."""
+    return writes_sort_key(write.task_path, write.task_id, write.index)
+
+
+def loaded(serde: SerializerProtocol, payload: Payload) -> Any:
+    """Return the object of a payload."""
+    return _load(serde, payload)
+
+
+def _full(serde: SerializerProtocol, value: Any) -> Full:
+    payload = _payload(serde, value)
+    return Full(payload, digest_of(payload.data))
+
+
+def _payload(serde: SerializerProtocol, value: Any) -> Payload:
+    kind, data = serde.dumps_typed(value)
+    if len(kind) > MAX_NAME_BYTES:
+        raise InvalidConfigError("serde", reason=f"a type name of {len(kind)} characters")
+    # Serializers may hand out bytearrays and memoryviews that live on.
+    return Payload(kind, data if type(data) is bytes else bytes(data))
+
+
+def _load(serde: SerializerProtocol, payload: Payload) -> Any:
+    return serde.loads_typed((payload.type, payload.data))
+
+
+def _same(known: Version | None, version: Version) -> bool:
+    return known == version and type(known) is type(version)
+
+
+def _check_channel(channel: object, version: object) -> None:
+    text_of("channel", channel, MAX_NAME_BYTES)
+    if isinstance(version, bool) or not isinstance(version, int | float | str):
+        raise InvalidConfigError(
+            f"channel_versions[{channel!r}]",
+            reason=f"expected an int, float or str, got {type(version).__name__}",
+        )
+    if isinstance(version, int) and not -(1 << 63) <= version < 1 << 64:
+        raise InvalidConfigError(
+            f"channel_versions[{channel!r}]", reason=f"{version} does not fit into 64 bits"
+        )
+
+
+def _split_metadata(
+    serde: SerializerProtocol, metadata: CheckpointMetadata
+) -> tuple[dict[str, Any], dict[str, Payload]]:
+    plain: dict[str, Any] = {}
+    payloads: dict[str, Payload] = {}
+    for key, value in metadata.items():
+        if not isinstance(key, str):
+            raise InvalidConfigError(
+                "metadata", reason=f"expected text keys, got {type(key).__name__}"
+            )
+        if _is_plain(value):
+            plain[key] = value
+        else:
+            payloads[key] = _payload(serde, value)
+    return plain, payloads
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether msgpack gives a value back exactly as it is, without a serializer."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None or kind is float or kind is bytes:
+        return True
+    if kind is int:
+        return -(1 << 63) <= value < 1 << 64
+    if depth >= MAX_PLAIN_DEPTH:
+        return False
+    if kind is list:
+        return all(_is_plain(item, depth + 1) for item in value)
+    if kind is dict:
+        return all(type(k) is str and _is_plain(v, depth + 1) for k, v in value.items())
+    return False

@@ -1,0 +1,313 @@
+"""KafkaSaver: the saver for sync programs, driven from a loop on an OS thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from eventstore.log import EventLog
+from projector.view import CheckpointView
+
+from .aio import AsyncKafkaSaver
+from .blocking import BlockingMethods
+from .config import KafkaSaverConfig, SaverSettings
+from .errors import SaverClosedError
+from .lineage import Known
+from .mapping import CheckpointDraft
+from .place import ReadLevel
+from .removal import KEEP_LATEST
+from .threads import Threads
+from .wiring import Engine
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop on an OS thread of its own, started at once."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._run, name="langgraph-checkpoint-kafka", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.get_loop().run_forever()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for it, from another OS thread."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def stop(self) -> None:
+        """Stop the loop and wait until its OS thread has ended."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+
+class KafkaSaver(BlockingMethods):
+    """LangGraph's checkpointer over an event log and its view, for sync programs.
+
+    The sync methods are for any OS thread. The async ones work too, on any event loop: they hand
+    over to the saver's own loop. Promises and errors are those of `AsyncKafkaSaver`.
+
+    Args:
+        log: A log that no event loop uses yet; never closed by this object.
+        view: A view of it that no event loop uses yet; never closed by this object.
+        serde: LangGraph's serializer; the default is its own.
+        config: Read levels, time-outs and the projector.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        view: CheckpointView,
+        *,
+        serde: SerializerProtocol | None = None,
+        config: SaverSettings | None = None,
+    ) -> None:
+        super().__init__(serde=serde)
+        self._engine = Engine(log, view, config or SaverSettings())
+        self._own = _Own()
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(
+        cls, conn_string: str, *, serde: SerializerProtocol | None = None, **settings: Any
+    ) -> Iterator[Self]:
+        """Open a saver by a connection string, set up; close all of it at the end.
+
+        See `AsyncKafkaSaver.from_conn_string`.
+        """
+        config = KafkaSaverConfig.from_conn_string(conn_string, **settings)
+        with cls.from_config(config, serde=serde) as saver:
+            yield saver
+
+    @classmethod
+    @contextmanager
+    def from_config(
+        cls, config: KafkaSaverConfig, *, serde: SerializerProtocol | None = None
+    ) -> Iterator[Self]:
+        """Open a saver by its config, set up; close all of it at the end."""
+        own = _Own()
+        thread = own.start()
+        try:
+            opened = Engine.open(config)
+            engine = thread.run(_enter(opened))
+            try:
+                saver = cls.__new__(cls)
+                BaseCheckpointSaver.__init__(saver, serde=serde)
+                saver._engine = engine
+                saver._own = own
+                yield saver
+            finally:
+                thread.run(_leave(opened))
+        finally:
+            own.stop()
+
+    def setup(self) -> None:
+        """Create what is missing, verify settings, start the projector. Idempotent.
+
+        Every other method does it at its first call.
+        """
+        self._own.start().run(self._engine.setup())
+
+    def close(self) -> None:
+        """Stop what this saver started. Handed-in log and view stay open. Idempotent."""
+        if self._own.is_running:
+            self._own.start().run(self._engine.close())
+        self._own.stop()
+
+    def __enter__(self) -> Self:
+        """Set up."""
+        self.setup()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See `AsyncKafkaSaver`."""
+        return await self._hand_over(self._inner.aget_tuple(config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """See `AsyncKafkaSaver`."""
+        items = self._inner.alist(config, filter=filter, before=before, limit=limit)
+
+        async def following() -> CheckpointTuple | None:
+            return await anext(items, None)
+
+        while (item := await self._hand_over(following())) is not None:
+            yield item
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """See `AsyncKafkaSaver`."""
+        return await self._hand_over(
+            self._inner.aget_delta_channel_history(config=config, channels=channels)
+        )
+
+    async def athreads(
+        self,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in `alist`
+        limit: int = 50,
+        after: str | None = None,
+        read_level: ReadLevel | str | None = None,
+    ) -> Threads:
+        """See `AsyncKafkaSaver`."""
+        return await self._hand_over(
+            self._inner.athreads(filter=filter, limit=limit, after=after, read_level=read_level)
+        )
+
+    async def acount_threads(
+        self,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in `alist`
+        read_level: ReadLevel | str | None = None,
+    ) -> int:
+        """See `AsyncKafkaSaver`."""
+        return await self._hand_over(
+            self._inner.acount_threads(filter=filter, read_level=read_level)
+        )
+
+    async def alag(self) -> dict[int, int]:
+        """See `AsyncKafkaSaver`."""
+        return await self._hand_over(self._inner.alag())
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """See `AsyncKafkaSaver`."""
+        draft, known = self._draft(config, checkpoint, metadata, new_versions)
+        return await self._put(draft, known)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """See `AsyncKafkaSaver`."""
+        await self._hand_over(self._inner.aput_writes(config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """See `AsyncKafkaSaver`."""
+        await self._hand_over(self._inner.adelete_thread(thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """See `AsyncKafkaSaver`."""
+        await self._hand_over(self._inner.adelete_for_runs(run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """See `AsyncKafkaSaver`."""
+        await self._hand_over(self._inner.acopy_thread(source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
+        """See `AsyncKafkaSaver`."""
+        await self._hand_over(self._inner.aprune(thread_ids, strategy=strategy))
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """See `AsyncKafkaSaver`."""
+        return self._inner.get_next_version(current, channel)
+
+    @property
+    def _inner(self) -> AsyncKafkaSaver:
+        # Made anew each time: a clone by `with_allowlist` has another serializer.
+        return AsyncKafkaSaver.sharing(self._engine, self.serde)
+
+    def _draft(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> tuple[CheckpointDraft, Known | None]:
+        return self._inner._draft(config, checkpoint, metadata, new_versions)
+
+    async def _put(self, draft: CheckpointDraft, known: Known | None) -> RunnableConfig:
+        return await self._hand_over(self._inner._put(draft, known))
+
+    def _waiting_loop(self) -> asyncio.AbstractEventLoop:
+        if not self._engine.is_ready:
+            if self._engine.is_closed:
+                raise SaverClosedError
+            self.setup()
+        return self._engine.check_blocking()
+
+    async def _hand_over(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await a coroutine on the saver's own loop, from whichever loop this is."""
+        loop = self._own.start().loop
+        if asyncio.get_running_loop() is loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+class _Own:
+    """The loop thread of one saver and its clones, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._thread: LoopThread | None = None
+        self._lock = Lock()
+        self._is_stopped = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
+
+    def start(self) -> LoopThread:
+        with self._lock:
+            if self._is_stopped:
+                raise SaverClosedError
+            if self._thread is None:
+                self._thread = LoopThread()
+            return self._thread
+
+    def stop(self) -> None:
+        with self._lock:
+            self._is_stopped = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
+
+
+async def _enter(opened: Any) -> Engine:
+    engine: Engine = await opened.__aenter__()
+    return engine
+
+
+async def _leave(opened: Any) -> None:
+    await opened.__aexit__(None, None, None)

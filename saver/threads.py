@@ -1,0 +1,167 @@
+"""Listing threads: pages over all partitions, latest activity first, and their cursors."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgpack
+from langgraph.checkpoint.base import CheckpointMetadata
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from eventstore.codec import thread_hash
+from projector.layout import ThreadRecord, u64
+from projector.view import StoredCheckpoint
+
+from .errors import InvalidConfigError
+from .listing import matches
+from .mapping import metadata_of
+from .place import ReadLevel
+from .reading import Reader
+
+SCAN_PAGE = 200
+"""Threads per request while searching or counting."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadInfo:
+    """A thread that holds checkpoints."""
+
+    thread_id: str
+    last_activity: datetime
+    """When the log stored its last checkpoint, or the last removal of one (UTC)."""
+    checkpoints: int
+    """How many checkpoints it holds, over all namespaces."""
+    checkpoint_id: str | None
+    """Its newest checkpoint in the root namespace."""
+    metadata: CheckpointMetadata
+    """That checkpoint's metadata; empty when there is none in the root namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """A page of threads, latest activity first."""
+
+    threads: Sequence[ThreadInfo]
+    cursor: str | None
+    """Pass it as `after` to get the next page; None at the end. Opaque."""
+
+
+async def list_threads(
+    reader: Reader,
+    serde: SerializerProtocol,
+    level: ReadLevel,
+    *,
+    wanted: Mapping[str, Any] | None,
+    limit: int,
+    after: str | None,
+) -> Threads:
+    """Return up to `limit` threads whose newest checkpoint's metadata has what is wanted.
+
+    Raises:
+        InvalidConfigError: `after` is not a cursor of this listing, or `limit` is negative.
+    """
+    if limit < 0:
+        raise InvalidConfigError("limit", reason=f"{limit} is negative")
+    cursors = dict.fromkeys(reader.partitions()) if after is None else _cursors(after, reader)
+    found: list[ThreadInfo] = []
+    while cursors and len(found) < limit:
+        merged, unfinished = await _next_threads(reader, level, cursors)
+        for partition, record, newest in merged:
+            info = _info(serde, record, newest)
+            if matches(info.metadata, wanted):
+                found.append(info)
+            cursors[partition] = u64(record.activity_ms) + thread_hash(info.thread_id)
+            if len(found) == limit:
+                break
+        else:
+            cursors = {partition: cursors[partition] for partition in unfinished}
+    return Threads(found, _cursor(cursors) if cursors and limit else None)
+
+
+async def count_threads(
+    reader: Reader,
+    serde: SerializerProtocol,
+    level: ReadLevel,
+    *,
+    wanted: Mapping[str, Any] | None,
+) -> int:
+    """Return how many threads `list_threads` would give in all."""
+    count = 0
+    after: str | None = None
+    while True:
+        page = await list_threads(
+            reader, serde, level, wanted=wanted, limit=SCAN_PAGE, after=after
+        )
+        count += len(page.threads)
+        after = page.cursor
+        if after is None:
+            return count
+
+
+async def _next_threads(
+    reader: Reader, level: ReadLevel, cursors: dict[int, bytes | None]
+) -> tuple[list[tuple[int, ThreadRecord, StoredCheckpoint | None]], set[int]]:
+    """Return the next threads over all partitions, and the partitions that hold further ones.
+
+    Where a partition has more than it gave, nothing that is older than its last one can be placed.
+    """
+    pages = await reader.threads(cursors, level, limit=SCAN_PAGE)
+    merged = [
+        (partition, record, newest)
+        for partition, page in pages.items()
+        for record, newest in page.threads
+    ]
+    merged.sort(key=lambda item: (-item[1].activity_ms, item[0], _sortable(item[1])))
+    unfinished = {partition for partition, page in pages.items() if page.cursor is not None}
+    certain = max(
+        (
+            page.threads[-1][0].activity_ms
+            for page in pages.values()
+            if page.cursor is not None and page.threads
+        ),
+        default=0,
+    )
+    placed = [item for item in merged if item[1].activity_ms >= certain]
+    unfinished.update(partition for partition, _, _ in merged[len(placed) :])
+    return placed, unfinished
+
+
+def _sortable(record: ThreadRecord) -> bytes:
+    # Within one partition the view goes through equal times by falling hash.
+    return bytes(255 - byte for byte in thread_hash(record.thread_id or ""))
+
+
+def _info(
+    serde: SerializerProtocol, record: ThreadRecord, newest: StoredCheckpoint | None
+) -> ThreadInfo:
+    return ThreadInfo(
+        record.thread_id or "",
+        datetime.fromtimestamp(record.activity_ms / 1000, UTC),
+        record.count,
+        None if newest is None else newest.checkpoint_id,
+        {} if newest is None else metadata_of(serde, newest.row),
+    )
+
+
+def _cursor(cursors: Mapping[int, bytes | None]) -> str:
+    packed: bytes = msgpack.packb({str(partition): cursor for partition, cursor in cursors.items()})
+    return base64.urlsafe_b64encode(packed).decode()
+
+
+def _cursors(after: str, reader: Reader) -> dict[int, bytes | None]:
+    try:
+        unpacked = msgpack.unpackb(base64.urlsafe_b64decode(after.encode()))
+        cursors = {int(partition): cursor for partition, cursor in unpacked.items()}
+        is_known = set(cursors) <= set(reader.partitions()) and all(
+            cursor is None or isinstance(cursor, bytes) for cursor in cursors.values()
+        )
+    except (binascii.Error, msgpack.UnpackException, ValueError, AttributeError) as error:
+        raise InvalidConfigError("after", reason="not a cursor of a thread listing") from error
+    if not is_known:
+        raise InvalidConfigError("after", reason="a cursor of another log's thread listing")
+    return cursors

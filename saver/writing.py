@@ -1,0 +1,170 @@
+"""Writer: every append of the saver, in the order of the calls and with the right incarnation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from eventstore.events import (
+    CheckpointsDeleted,
+    Event,
+    NewEvent,
+    ThreadDeleted,
+    Write,
+    new_event_id,
+)
+from eventstore.log import Appended, EventLog
+
+from .errors import ThreadDeletedError
+from .lineage import Known, Lineage
+from .mapping import CheckpointDraft, known_of, writes_event
+from .order import CallOrder
+from .place import Place, ReadLevel
+from .reading import Reader
+
+
+class Writer:
+    """Appends what the saver is told. Each method ends when the log has acknowledged it."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        reader: Reader,
+        lineage: Lineage,
+        ready: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._log = log
+        self._reader = reader
+        self._lineage = lineage
+        # Sets everything up at the first call; awaited within a turn, so that it delays, and does
+        # not change, the order of the calls.
+        self._ready = ready
+        self._order = CallOrder()
+        # Puts that are appended and not acknowledged yet, by event id: set and removed by `put`.
+        self._under_way: dict[bytes, asyncio.Future[None]] = {}
+
+    @property
+    def order(self) -> CallOrder:
+        """Return the order of calls, for those that append by themselves."""
+        return self._order
+
+    async def put(self, draft: CheckpointDraft, known: Known | None) -> None:
+        """Append a checkpoint. `known` is what the draft was made with."""
+        place = draft.place
+        event_id = new_event_id()
+        async with self._order.enter(place.thread_id):
+            await self._ready()
+            incarnation, parent = await self._continued(draft, known)
+            event = draft.event(incarnation=incarnation, parent=parent)
+            appending = self._log.append(NewEvent(place.thread_id, event, event_id))
+            own = Known(incarnation, event_id, draft.versions, is_confirmed=False)
+            checkpoint_id = event.checkpoint_id
+            self._lineage.remember(place.thread_id, place.namespace, checkpoint_id, own)
+            done = asyncio.get_running_loop().create_future()
+            self._under_way[event_id] = done
+        try:
+            await self._saw(await appending)
+            own.is_confirmed = True
+        except Exception:
+            self._lineage.forget(place.thread_id, place.namespace, checkpoint_id, event_id)
+            raise
+        finally:
+            del self._under_way[event_id]
+            done.set_result(None)
+
+    async def put_writes(
+        self, place: Place, parts: tuple[str, str, tuple[Write, ...]]
+    ) -> None:
+        """Append a task's writes on the checkpoint that `place` names."""
+        checkpoint_id = place.checkpoint_id or ""
+        async with self._order.enter(place.thread_id):
+            await self._ready()
+            known = self._lineage.get(place.thread_id, place.namespace, checkpoint_id)
+            if known is None:
+                incarnation = await self._present(place.thread_id)
+            else:
+                incarnation = known.incarnation
+            event = writes_event(place, parts, incarnation=incarnation)
+            appending = self._log.append(NewEvent(place.thread_id, event))
+        await self._saw(await appending)
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Append the deletion of a thread; what the saver knew of it is forgotten."""
+        try:
+            async with self._order.enter(thread_id):
+                await self._ready()
+                appending = self._log.append(NewEvent(thread_id, ThreadDeleted()))
+            await self._saw(await appending)
+        finally:
+            # Also when the outcome is unknown: what is read anew carries the right incarnation.
+            self._lineage.forget_thread(thread_id)
+
+    async def delete_checkpoints(
+        self, thread_id: str, incarnation: int, checkpoints: Sequence[tuple[str, str]]
+    ) -> None:
+        """Append the removal of checkpoints, given as (namespace, checkpoint id)."""
+        event = CheckpointsDeleted(incarnation, tuple(checkpoints))
+        async with self._order.enter(thread_id):
+            appending = self._log.append(NewEvent(thread_id, event))
+        await self._saw(await appending)
+
+    async def append_all(self, thread_id: str, events: Sequence[tuple[bytes, Event]]) -> None:
+        """Append (event id, event) pairs of a thread one behind the other."""
+        appending: list[Awaitable[Appended]] = []
+        async with self._order.enter(thread_id):
+            for event_id, event in events:
+                appending.append(self._log.append(NewEvent(thread_id, event, event_id)))
+        for place in await asyncio.gather(*appending):
+            await self._saw(place)
+
+    async def _continued(
+        self, draft: CheckpointDraft, known: Known | None
+    ) -> tuple[int, Known | None]:
+        """Return the incarnation of what a put continues, and the parent it may inherit from."""
+        place = draft.place
+        if draft.parent_id is None:
+            return await self._present(place.thread_id), None
+        if known is None:
+            # It may have become known while this call waited for its turn.
+            known = self._lineage.get(place.thread_id, place.namespace, draft.parent_id)
+        if known is not None and not known.is_confirmed and not draft.is_self_contained:
+            await self._acknowledged(known)
+        if known is None or not (known.is_confirmed or draft.is_self_contained):
+            return await self._read_parent(draft, draft.parent_id)
+        return known.incarnation, known if known.is_confirmed else None
+
+    async def _read_parent(
+        self, draft: CheckpointDraft, parent_id: str
+    ) -> tuple[int, Known | None]:
+        place = Place(draft.place.thread_id, draft.place.namespace, parent_id)
+        record, stored = await self._reader.checkpoint(place, ReadLevel.LINEARIZABLE)
+        if stored is not None:
+            known = known_of(stored)
+            self._lineage.remember(place.thread_id, place.namespace, parent_id, known)
+            return known.incarnation, known
+        if record is None:
+            return 0, None
+        if record.incarnation and not await self._reader.is_removed(
+            place, ReadLevel.LINEARIZABLE
+        ):
+            raise ThreadDeletedError(
+                place.thread_id, deleted_at=record.incarnation, parent_id=parent_id
+            )
+        return record.incarnation, None
+
+    async def _present(self, thread_id: str) -> int:
+        record = await self._reader.thread(thread_id, ReadLevel.LINEARIZABLE)
+        return 0 if record is None else record.incarnation
+
+    async def _acknowledged(self, known: Known) -> None:
+        done = self._under_way.get(known.event_id)
+        if done is not None:
+            await asyncio.shield(done)
+
+    async def _saw(self, place: Appended) -> None:
+        if place.offset is not None:
+            self._reader.saw(place.partition, place.offset + 1)
+            return
+        # Stored, and the log did not tell where: somewhere in front of its present end.
+        end = await self._log.end_position((place.partition,))
+        self._reader.saw(place.partition, end.next_offset(place.partition))
