@@ -112,23 +112,38 @@ def namespace_prefix(namespace: str) -> bytes:
     return _sized(namespace)
 
 
+def ordered(text: str) -> bytes:
+    """Return bytes free of NUL that sort as the text does, so that a NUL may end them.
+
+    They are the text's own bytes but for two characters that no sensible id holds: NUL becomes
+    01 01, and 01 becomes 01 02.
+    """
+    data = text.encode()
+    return data.replace(b"\1", b"\1\2").replace(b"\0", b"\1\1")
+
+
+def unordered(data: bytes) -> str:
+    """Return the text of `ordered`'s bytes."""
+    return data.replace(b"\1\1", b"\0").replace(b"\1\2", b"\1").decode()
+
+
 def timeline_member(checkpoint_id: str, namespace: str) -> bytes:
-    """Return a member of `TIMELINE`: id, NUL, namespace, its length (4 bytes)."""
+    """Return a member of `TIMELINE`: ordered id, NUL, namespace, its length (4 bytes)."""
     ns = namespace.encode()
-    return checkpoint_id.encode() + b"\0" + ns + _U32.pack(len(ns))
+    return ordered(checkpoint_id) + b"\0" + ns + _U32.pack(len(ns))
 
 
 def split_timeline_member(member: bytes) -> tuple[str, str]:
     """Return (checkpoint id, namespace)."""
     (size,) = _U32.unpack_from(member, len(member) - 4)
     end = len(member) - 4 - size
-    return member[: end - 1].decode(), member[end : end + size].decode()
+    return unordered(member[: end - 1]), member[end : end + size].decode()
 
 
 def newest_member(checkpoint_id: str, scope: bytes, namespace: str) -> bytes:
-    """Return a member of `NEWEST`: id, NUL, scope (32 bytes), namespace, its length (4 bytes)."""
+    """Return a member of `NEWEST`: ordered id, NUL, scope (32), namespace, its length (4 bytes)."""
     ns = namespace.encode()
-    return checkpoint_id.encode() + b"\0" + scope + ns + _U32.pack(len(ns))
+    return ordered(checkpoint_id) + b"\0" + scope + ns + _U32.pack(len(ns))
 
 
 def split_newest_member(member: bytes) -> tuple[str, bytes, str]:
@@ -136,7 +151,7 @@ def split_newest_member(member: bytes) -> tuple[str, bytes, str]:
     (size,) = _U32.unpack_from(member, len(member) - 4)
     start = len(member) - 4 - size
     end = start - HASH_BYTES - EPOCH_BYTES
-    return member[: end - 1].decode(), member[end:start], member[start : start + size].decode()
+    return unordered(member[: end - 1]), member[end:start], member[start : start + size].decode()
 
 
 def run_prefix(run_id: str) -> bytes:
