@@ -142,7 +142,7 @@ $(PY):
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			|| { echo "missing on this system: Python's venv module (package python3-venv)"; exit 1; }; \
 		echo "installing with apt-get: python3-venv"; \
-		apt-get -qq update && apt-get -qq install --yes python3-venv; }
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes python3-venv >/dev/null; }
 	$(PYTHON) -m venv $(VENV)
 
 $(DEMO_STAMP): requirements-demo.txt pyproject.toml | $(PY)

@@ -80,7 +80,15 @@ def fetch_jars(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder.resolve()}"]
     result = subprocess.run(
-        [path_of(MAVEN), "--batch-mode", "--quiet", "--file", str(_POM), *goal],
+        [
+            path_of(MAVEN),
+            "--batch-mode",
+            "--quiet",
+            "-Dstyle.color=never",
+            "--file",
+            str(_POM),
+            *goal,
+        ],
         env={**os.environ, "JAVA_HOME": str(Path(path_of(JAVA)).resolve().parents[1])},
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,

@@ -143,16 +143,17 @@ def _install(missing: list[Requirement]) -> None:
 
 
 def _apt(*arguments: str) -> None:
-    # Standard output belongs to the caller (`env` is read by a shell), so apt's goes to the error.
     result = subprocess.run(
         ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", *arguments],
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
         stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         check=False,
     )
     if result.returncode != 0:
-        raise ServiceError(f"`apt-get {' '.join(arguments)}` failed ({result.returncode})")
+        raise ServiceError(f"`apt-get {' '.join(arguments)}` failed:\n{result.stdout}")
 
 
 @functools.cache
