@@ -9,9 +9,6 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from .catch_up import DEFAULT_DEADLINE, DEFAULT_PATIENCE
-from .entries import MAX_BYTES, MAX_ENTRIES
-
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -19,21 +16,6 @@ class ProjectorConfig(BaseModel):
     """How a projector works. Frozen; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-    max_batch_events: int = Field(default=MAX_ENTRIES, ge=1, le=1_000)
-    """How many events are applied in one step; the view's readers wait for a step to end."""
-
-    max_batch_bytes: int = Field(default=MAX_BYTES, ge=1_024, le=16 * 1024 * 1024)
-    """How many bytes of events are applied in one step, one larger event excepted."""
-
-    read_patience: float = Field(default=DEFAULT_PATIENCE, ge=0, allow_inf_nan=False)
-    """How long a read waits for a projector, in seconds, before it applies the log itself."""
-
-    read_deadline: Seconds = DEFAULT_DEADLINE
-    """After how long, in seconds, a read that waits for the view gives up."""
-
-    lease_ttl: Seconds = 1.0
-    """How long, in seconds, a killed projector's partitions stay untaken."""
 
     restore_concurrency: int = Field(default=4, ge=1, le=1_000)
     """How many partitions are restored at the same time."""
@@ -60,9 +42,7 @@ class ProjectorConfig(BaseModel):
     """Whether deleted records are erased from the log, as soon as a partition is idle."""
 
     @model_validator(mode="after")
-    def _fields_agree(self) -> Self:
+    def _backoffs_agree(self) -> Self:
         if self.min_backoff > self.max_backoff:
             raise ValueError("min_backoff must not be longer than max_backoff")
-        if self.read_patience > self.read_deadline:
-            raise ValueError("read_patience must not be longer than read_deadline")
         return self
