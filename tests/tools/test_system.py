@@ -32,9 +32,16 @@ def test_root_installs_what_is_missing_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commands: list[tuple[str, ...]] = []
+
+    def remember(*arguments: str) -> None:
+        commands.append(arguments)
+
+    def is_offered(package: str) -> bool:
+        return package in {"openjdk-17-jdk-headless", "maven"}
+
     monkeypatch.setattr(system, "_can_install", lambda: True)
-    monkeypatch.setattr(system, "_is_offered", lambda _package: True)
-    monkeypatch.setattr(system, "_apt", lambda *arguments: commands.append(arguments))
+    monkeypatch.setattr(system, "_is_offered", is_offered)
+    monkeypatch.setattr(system, "_apt", remember)
     # Nothing was really installed, so it is named as missing in the end.
     assert cli.main(["require", "kafka"]) == 1
     said, missing = capsys.readouterr().err.splitlines()
