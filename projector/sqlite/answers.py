@@ -179,10 +179,11 @@ def history(
     answer: dict[str, StoredHistory] = {}
     for channel in channels:
         length, ref = ends.get(channel, (len(chain), None))
-        steps = [
-            (row.event_id, [write for write in of_row if write.channel == channel])
-            for (_, row), of_row in zip(chain[:length], writes, strict=False)
-        ]
+        steps: list[tuple[bytes, Sequence[StoredWrite]]] = []
+        for (_, row), of_row in zip(chain[:length], writes, strict=False):
+            of_channel = [write for write in of_row if write.channel == channel]
+            if of_channel:
+                steps.append((row.event_id, of_channel))
         if isinstance(ref, int):
             answer[channel] = StoredHistory(steps, StoredValue(ref, cells[seeds[channel]]))
         else:

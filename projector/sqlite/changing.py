@@ -13,6 +13,7 @@ from eventstore.sqlite import writing
 from eventstore.sqlite.statement import execute, row, rows
 from projector.layout import (
     DEAD,
+    HASH_BYTES,
     NEWEST,
     ROWS,
     RUNS,
@@ -64,8 +65,8 @@ REMOVE_MEMBERS: Final = (
 )
 
 DROP: Final = """
-    DELETE FROM view1_cell WHERE view = ?1 AND key = ?2;
-    DELETE FROM view1_member WHERE view = ?1 AND key = ?2;
+    DELETE FROM view1_cell WHERE view = ? AND key = ?;
+    DELETE FROM view1_member WHERE view = ? AND key = ?;
 """
 
 # The next view that has rows: one step in the table's index, however many rows each view has.
@@ -158,7 +159,7 @@ def apply(
 
 def _change(connection: apsw.Connection, number: int, changes: Changes) -> None:
     for key in changes.drops:
-        execute(connection, DROP, (number, key))
+        execute(connection, DROP, (number, key) * 2)
     put: list[tuple[bytes, ...]] = []
     removed: list[Cell] = []
     for (key, field), value in changes.cells.items():
@@ -235,6 +236,11 @@ def _clear_views(connection: apsw.Connection, limit: int) -> int:
 
 def _sweep_scope(view: Snapshot, scope: bytes, limit: int) -> int:
     """Remove up to about `limit` rows of a dead scope, its mark at last; return how many."""
+    thread = view.threads([scope[:HASH_BYTES]]).get(scope[:HASH_BYTES])
+    if thread is not None and scope[HASH_BYTES:] == thread.epoch:
+        # No fold marks the scope that a thread lives in; whoever did, the thread keeps it.
+        _execute(view.connection, REMOVE_MEMBERS, view.number, [(DEAD, scope)])
+        return 1
     removed = _unindex(view, scope, limit)
     for letter in SCOPE_LETTERS:
         for clear_key in CLEAR_KEY:

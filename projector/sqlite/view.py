@@ -15,6 +15,7 @@ from eventstore.errors import LogUnavailableError
 from eventstore.sqlite import SqliteConnection, SqliteDatabase
 from projector.errors import ViewCorruptedError, ViewUnavailableError
 from projector.layout import ThreadRecord
+from projector.projection import FOLD_VERSION
 from projector.view import (
     Answer,
     Changes,
@@ -201,8 +202,11 @@ class SqliteView:
         self, partition: int, bound: int, question: Callable[[Snapshot], T]
     ) -> Answer[T]:
         def answer(view: Snapshot | None) -> Answer[T]:
-            applied = 0 if view is None else view.progress.next_offset
-            if view is None or applied < bound:
+            # What another fold version made is no view of ours.
+            if view is None or view.progress.fold_version != FOLD_VERSION:
+                raise ViewBehindError(0)
+            applied = view.progress.next_offset
+            if applied < bound:
                 raise ViewBehindError(applied)
             return Answer(applied, question(view))
 
