@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -21,15 +20,12 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from eventstore.log import EventLog
 from projector.view import CheckpointView
 
+from .blocking import BlockingMethods
 from .config import KafkaSaverConfig, SaverSettings
 from .copying import copy_thread
-from .blocking import BlockingMethods
 from .delta import history_of
-from .lineage import Known
 from .listing import matches, selection_of
 from .mapping import (
-    CheckpointDraft,
-    draft_of,
     known_of,
     metadata_of,
     tuple_of,
@@ -46,14 +42,14 @@ from .place import (
 from .removal import KEEP_LATEST, delete_runs, prune
 from .threads import Threads, count_threads, list_threads
 from .versions import next_version
-from .wiring import Engine
+from .wiring import Engine, open_ports
 
 
 class AsyncKafkaSaver(BlockingMethods):
     """LangGraph's checkpointer over an event log and its view.
 
-    When `aput` or `aput_writes` returns, the event is stored in the log for good. Reads see all that
-    any process had acknowledged before they began, unless a weaker read level is asked for.
+    When `aput` or `aput_writes` returns, the event is stored in the log for good. Reads see all
+    that any process had acknowledged before they began, unless a weaker read level is asked for.
 
     Used on one event loop. The sync methods work from any other OS thread; on the loop's own they
     raise `asyncio.InvalidStateError` instead of hanging. Clones made by `with_allowlist` share all
@@ -77,19 +73,16 @@ class AsyncKafkaSaver(BlockingMethods):
         super().__init__(serde=serde)
         self._engine = Engine(log, view, config or SaverSettings())
 
-    @classmethod
-    def sharing(cls, engine: Engine, serde: SerializerProtocol | None) -> Self:
-        """Return a saver over an engine that someone else closes."""
-        saver = cls.__new__(cls)
-        BaseCheckpointSaver.__init__(saver, serde=serde)
-        saver._engine = engine
-        return saver
+    @property
+    def engine(self) -> Engine:
+        """Return what this saver shares with its clones and its sync twin. Not part of the API."""
+        return self._engine
 
     @classmethod
     @asynccontextmanager
     async def from_conn_string(
         cls, conn_string: str, *, serde: SerializerProtocol | None = None, **settings: Any
-    ) -> AsyncIterator[Self]:
+    ) -> AsyncGenerator[Self, None]:
         """Open a saver by a connection string, set up; close all of it at the end.
 
         `sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite:///:memory:` or
@@ -104,10 +97,13 @@ class AsyncKafkaSaver(BlockingMethods):
     @asynccontextmanager
     async def from_config(
         cls, config: KafkaSaverConfig, *, serde: SerializerProtocol | None = None
-    ) -> AsyncIterator[Self]:
+    ) -> AsyncGenerator[Self, None]:
         """Open a saver by its config, set up; close all of it at the end."""
-        async with Engine.open(config) as engine:
-            yield cls.sharing(engine, serde)
+        async with (
+            open_ports(config) as (log, view),
+            cls(log, view, serde=serde, config=config) as saver,
+        ):
+            yield saver
 
     async def setup(self) -> None:
         """Create what is missing, verify settings, start the projector. Idempotent.
@@ -162,7 +158,7 @@ class AsyncKafkaSaver(BlockingMethods):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest id first, over all threads and namespaces that are not excluded.
+        """Yield checkpoints, newest id first, over all threads and namespaces not excluded.
 
         Raises:
             ThreadParkedError: At the end of a listing of all threads, if parked ones were left out.
@@ -260,8 +256,9 @@ class AsyncKafkaSaver(BlockingMethods):
             ThreadDeletedError: It continues a deleted thread; nothing was appended.
             AppendOutcomeUnknownError: It may be saved or not; see there.
         """
-        draft, known = self._draft(config, checkpoint, metadata, new_versions)
-        return await self._put(draft, known)
+        draft = self._engine.draft(self.serde, config, checkpoint, metadata, new_versions)
+        await self._engine.writer.put(draft)
+        return draft.place.config()
 
     async def aput_writes(
         self,
@@ -307,36 +304,12 @@ class AsyncKafkaSaver(BlockingMethods):
         await self._engine.setup()
         await prune(self._engine.reader, self._engine.writer, threads, strategy)
 
-    def get_next_version(self, current: Any, channel: None) -> Any:
+    def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002 - its signature
         """Return a version greater than `current`, of its type; integers from 1 on by default."""
         return next_version(current)
-
-    # Inside
 
     def _level(self, config: RunnableConfig | None) -> ReadLevel:
         return read_level_of(config, self._engine.config.read_level)
 
     def _named_level(self, level: ReadLevel | str | None) -> ReadLevel:
         return self._engine.config.read_level if level is None else ReadLevel.of(level)
-
-    def _draft(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> tuple[CheckpointDraft, Known | None]:
-        place = place_of(config)
-        known = None
-        if place.checkpoint_id is not None:
-            known = self._engine.lineage.get(
-                place.thread_id, place.namespace, place.checkpoint_id
-            )
-        draft = draft_of(
-            self.serde, place, config, checkpoint, metadata, new_versions, parent=known
-        )
-        return draft, known
-
-    async def _put(self, draft: CheckpointDraft, known: Known | None) -> RunnableConfig:
-        await self._engine.writer.put(draft, known)
-        return draft.place.config()

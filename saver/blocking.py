@@ -21,8 +21,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
-from .lineage import Known
-from .mapping import CheckpointDraft, writes_of
+from .mapping import writes_of
 from .place import ReadLevel, checkpoint_place_of
 from .removal import KEEP_LATEST
 from .threads import Threads
@@ -64,18 +63,6 @@ class BlockingMethods(BaseCheckpointSaver[Any]):
     async def alag(self) -> dict[int, int]:
         """See `AsyncKafkaSaver`."""
 
-    @abstractmethod
-    def _draft(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> tuple[CheckpointDraft, Known | None]: ...
-
-    @abstractmethod
-    async def _put(self, draft: CheckpointDraft, known: Known | None) -> RunnableConfig: ...
-
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Sync form of `aget_tuple`."""
         return self._wait(lambda: self.aget_tuple(config))
@@ -107,8 +94,9 @@ class BlockingMethods(BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """Sync form of `aput`."""
         self._waiting_loop()
-        draft, known = self._draft(config, checkpoint, metadata, new_versions)
-        return self._wait(lambda: self._put(draft, known))
+        draft = self._engine.draft(self.serde, config, checkpoint, metadata, new_versions)
+        self._wait(lambda: self._engine.writer.put(draft))
+        return draft.place.config()
 
     def put_writes(
         self,

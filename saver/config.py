@@ -14,8 +14,9 @@ from projector.config import ProjectorConfig
 from .errors import InvalidConfigError
 from .place import ReadLevel
 
+
 class SaverSettings(BaseModel):
-    """How a saver reads and projects, wherever its log and view are. Frozen; unknown keys refused."""
+    """How a saver reads and projects, wherever log and view are. Frozen; unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -58,6 +59,12 @@ class KafkaSaverConfig(SaverSettings):
         elif self.kafka is None or self.redis_url is None:
             raise ValueError("either kafka and redis_url are needed, or sqlite_path")
         return self
+
+    def servers(self) -> tuple[KafkaConfig, SecretStr]:
+        """Return the log's and the view's addresses, of a config without `sqlite_path`."""
+        if self.kafka is None or self.redis_url is None:
+            raise ValueError("kafka and redis_url are not set")
+        return self.kafka, self.redis_url
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **settings: Any) -> Self:

@@ -15,8 +15,8 @@ from eventstore.events import (
     EMPTY,
     INHERITED,
     ChannelState,
-    CheckpointsDeleted,
     CheckpointSaved,
+    CheckpointsDeleted,
     Event,
     Full,
     Payload,
@@ -178,7 +178,12 @@ class _Copy:
         for number in reversed(range(len(names))):
             older = names[number + 1] if number + 1 < len(names) else None
             is_oldest = older is None
-            events.append((new_event_id(), self._ancestor(stored, names[number], older, seeds if is_oldest else {})))
+            events.append(
+                (
+                    new_event_id(),
+                    self._ancestor(stored, names[number], older, seeds if is_oldest else {}),
+                )
+            )
             if not is_oldest:
                 events += self._writes(stored.namespace, names[number], chain[number])
         removed = tuple((stored.namespace, name) for name in names)

@@ -1,10 +1,10 @@
 """Everything that only the saver raises at run time.
 
-    SaverError
-    ├── InvalidConfigError     a key of `configurable`, or an argument, that cannot be used
-    ├── ThreadDeletedError     the put continues a deleted thread; nothing was appended
-    ├── CopyRefusedError       the target of a copy holds checkpoints already
-    └── SaverClosedError       the saver was used after it had been closed
+SaverError
+├── InvalidConfigError     a key of `configurable`, or an argument, that cannot be used
+├── ThreadDeletedError     the put continues a deleted thread; nothing was appended
+├── CopyRefusedError       the target of a copy holds checkpoints already
+└── SaverClosedError       the saver was used after it had been closed
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from .place import (
 def selection_of(config: RunnableConfig | None, before: RunnableConfig | None) -> Selection:
     """Return which checkpoints `list` wants.
 
-    Without a config: all of all threads. A config without `checkpoint_ns` means every namespace; the
-    empty one means the root's alone. `before` counts by its checkpoint id only.
+    Without a config: all of all threads. A config without `checkpoint_ns` means every namespace;
+    the empty one means the root's alone. `before` counts by its checkpoint id only.
     """
     limit_id = None
     if before is not None:
@@ -31,13 +31,11 @@ def selection_of(config: RunnableConfig | None, before: RunnableConfig | None) -
     if config is None:
         return Selection(before=limit_id)
     place = place_of(config)
-    namespace = config["configurable"].get("checkpoint_ns")
+    namespace = config.get("configurable", {}).get("checkpoint_ns")
     return Selection(
         thread=thread_hash(place.thread_id),
         namespace=(
-            None
-            if namespace is None
-            else text_of("checkpoint_ns", namespace, MAX_NAMESPACE_BYTES)
+            None if namespace is None else text_of("checkpoint_ns", namespace, MAX_NAMESPACE_BYTES)
         ),
         checkpoint_id=place.checkpoint_id,
         before=limit_id,

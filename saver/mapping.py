@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
     ChannelVersions,
@@ -18,7 +17,6 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     PendingWrite,
-    get_checkpoint_metadata,
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -59,6 +57,7 @@ MAX_NAME_BYTES: Final = 65_535
 MAX_PLAIN_DEPTH: Final = 32
 """Metadata nested deeper than this is left to the serializer."""
 
+_SCALARS: Final = frozenset({str, bool, float, bytes, type(None)})
 _APART: Final = frozenset({"id", "channel_values", "channel_versions"})
 
 
@@ -69,6 +68,8 @@ class CheckpointDraft:
     place: Place
     """Where it goes; the checkpoint id is its own."""
     parent_id: str | None
+    parent: Known | None
+    """What was known of the parent when this was made."""
     versions: Mapping[str, Version]
     new_channels: Mapping[str, Full | None]
     """Channels with a new version: the value, None for a version without one."""
@@ -110,17 +111,18 @@ class CheckpointDraft:
         )
 
 
-def draft_of(  # noqa: PLR0913 - LangGraph's four arguments and what they are read with
+def draft_of(
     serde: SerializerProtocol,
-    place: Place,
-    config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
-    new_versions: ChannelVersions,
     *,
+    place: Place,
+    new_versions: ChannelVersions,
     parent: Known | None,
 ) -> CheckpointDraft:
-    """Serialize a checkpoint. `place` is where its parent is; `parent` what is known of that.
+    """Serialize a checkpoint and its whole metadata.
+
+    `place` is where its parent is, `parent` what is known of that.
 
     Raises:
         InvalidConfigError: An id, a channel's name or version cannot be stored.
@@ -134,14 +136,16 @@ def draft_of(  # noqa: PLR0913 - LangGraph's four arguments and what they are re
         )
     new: dict[str, Full | None] = {}
     old: dict[str, Full | None] = {}
-    known = parent.versions if parent is not None and parent.is_confirmed else {}
+    known: Mapping[str, Version] = {}
+    if parent is not None and parent.is_confirmed:
+        known = parent.versions
     for channel, version in versions.items():
         _check_channel(channel, version)
         if channel in new_versions:
             new[channel] = _full(serde, values[channel]) if channel in values else None
         elif channel in values and not _same(known.get(channel), version):
             old[channel] = _full(serde, values[channel])
-    plain, payloads = _split_metadata(serde, get_checkpoint_metadata(config, metadata))
+    plain, payloads = _split_metadata(serde, metadata)
     rest = {key: value for key, value in checkpoint.items() if key not in _APART}
     return CheckpointDraft(
         Place(
@@ -150,6 +154,7 @@ def draft_of(  # noqa: PLR0913 - LangGraph's four arguments and what they are re
             text_of("checkpoint['id']", checkpoint["id"], MAX_CHECKPOINT_ID_BYTES),
         ),
         place.checkpoint_id,
+        parent,
         versions,
         new,
         old,
@@ -332,7 +337,7 @@ def _split_metadata(
 ) -> tuple[dict[str, Any], dict[str, Payload]]:
     plain: dict[str, Any] = {}
     payloads: dict[str, Payload] = {}
-    for key, value in metadata.items():
+    for key, value in cast("dict[object, Any]", metadata).items():
         if not isinstance(key, str):
             raise InvalidConfigError(
                 "metadata", reason=f"expected text keys, got {type(key).__name__}"
@@ -346,15 +351,16 @@ def _split_metadata(
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
     """Whether msgpack gives a value back exactly as it is, without a serializer."""
-    kind = type(value)
-    if kind is str or kind is bool or value is None or kind is float or kind is bytes:
+    kind = cast("type[Any]", type(value))
+    if kind in _SCALARS:
         return True
     if kind is int:
-        return -(1 << 63) <= value < 1 << 64
+        return -(1 << 63) <= cast("int", value) < 1 << 64
     if depth >= MAX_PLAIN_DEPTH:
         return False
     if kind is list:
-        return all(_is_plain(item, depth + 1) for item in value)
+        return all(_is_plain(item, depth + 1) for item in cast("list[Any]", value))
     if kind is dict:
-        return all(type(k) is str and _is_plain(v, depth + 1) for k, v in value.items())
+        items = cast("dict[Any, Any]", value).items()
+        return all(type(k) is str and _is_plain(v, depth + 1) for k, v in items)
     return False

@@ -34,17 +34,11 @@ class Turn:
         self._done: asyncio.Future[None] | None = None
         last[thread_id] = self
 
-    @property
-    def is_free(self) -> bool:
-        """Whether nothing that began earlier is still to be handed over."""
-        previous = self._previous
-        return previous is None or (previous._done is not None and previous._done.done())
-
     async def __aenter__(self) -> None:
         """Wait until everything that began earlier was handed over."""
         if self._previous is not None:
             try:
-                await asyncio.shield(self._previous._finished())
+                await asyncio.shield(self._previous.finished())
             except asyncio.CancelledError:
                 self.leave()
                 raise
@@ -60,9 +54,9 @@ class Turn:
 
     def leave(self) -> None:
         """Let the next one go on; if this one never had its turn, once the one before it left."""
-        done = self._finished()
+        done = self.finished()
         previous = self._previous
-        if previous is not None and not (earlier := previous._finished()).done():
+        if previous is not None and not (earlier := previous.finished()).done():
             earlier.add_done_callback(lambda _: self._end(done))
         else:
             self._end(done)
@@ -74,7 +68,8 @@ class Turn:
         if not done.done():
             done.set_result(None)
 
-    def _finished(self) -> asyncio.Future[None]:
+    def finished(self) -> asyncio.Future[None]:
+        """Return what is done when this one, and all in front of it, were given back."""
         if self._done is None:
             self._done = asyncio.get_running_loop().create_future()
         return self._done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,7 +22,7 @@ MAX_TASK_PATH_BYTES: Final = 16_384
 READ_LEVEL_KEY: Final = "__read_level"
 
 
-class ReadLevel(str, Enum):
+class ReadLevel(StrEnum):
     """What a read is certain to see."""
 
     LINEARIZABLE = "linearizable"
@@ -40,7 +40,7 @@ class ReadLevel(str, Enum):
             InvalidConfigError: There is none.
         """
         try:
-            return cls(value)
+            return cls(str(value))
         except ValueError as error:
             names = ", ".join(level.value for level in cls)
             raise InvalidConfigError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from eventstore.codec import thread_hash
@@ -30,12 +31,12 @@ LIST_PAGE: Final = 100
 """Checkpoints per request of a listing without a limit."""
 
 ANY_VIEW: Final = 1
-"""The bound of an eventual read: a view that holds at least the log's first record. A view that is
-not there at all is never taken for an empty one."""
+"""The bound of an eventual read: a view that holds at least the log's first record. A view that
+is not there at all is never taken for an empty one."""
 
 
 class Reader:
-    """Asks the view what the saver wants to know, at or after the position that the level demands."""
+    """Asks the view what the saver wants to know, from where the read level demands on."""
 
     def __init__(self, log: EventLog, view: CheckpointView, catch_up: CatchUp) -> None:
         self._log = log
@@ -53,9 +54,7 @@ class Reader:
         """Return a thread's record."""
         name = thread_hash(thread_id)
         partition = self._log.partition_of(thread_id)
-        return await self._ask(
-            partition, level, lambda bound: self._view.thread(partition, bound, name)
-        )
+        return await self._ask(partition, level, partial(self._view.thread, partition, thread=name))
 
     async def checkpoint(
         self, place: Place, level: ReadLevel
@@ -63,33 +62,27 @@ class Reader:
         """Return a checkpoint, the newest when the place names none, and its thread."""
         name = thread_hash(place.thread_id)
         partition = self._log.partition_of(place.thread_id)
-        return await self._ask(
+        ask = partial(
+            self._view.checkpoint,
             partition,
-            level,
-            lambda bound: self._view.checkpoint(
-                partition,
-                bound,
-                thread=name,
-                namespace=place.namespace,
-                checkpoint_id=place.checkpoint_id,
-            ),
+            thread=name,
+            namespace=place.namespace,
+            checkpoint_id=place.checkpoint_id,
         )
+        return await self._ask(partition, level, ask)
 
     async def is_removed(self, place: Place, level: ReadLevel) -> bool:
         """Tell whether the checkpoint that the place names was removed."""
         name = thread_hash(place.thread_id)
         partition = self._log.partition_of(place.thread_id)
-        return await self._ask(
+        ask = partial(
+            self._view.is_removed,
             partition,
-            level,
-            lambda bound: self._view.is_removed(
-                partition,
-                bound,
-                thread=name,
-                namespace=place.namespace,
-                checkpoint_id=place.checkpoint_id or "",
-            ),
+            thread=name,
+            namespace=place.namespace,
+            checkpoint_id=place.checkpoint_id or "",
         )
+        return await self._ask(partition, level, ask)
 
     async def history(
         self, place: Place, channels: Sequence[str], level: ReadLevel
@@ -97,30 +90,22 @@ class Reader:
         """Walk the ancestors of a checkpoint."""
         name = thread_hash(place.thread_id)
         partition = self._log.partition_of(place.thread_id)
-        return await self._ask(
+        ask = partial(
+            self._view.history,
             partition,
-            level,
-            lambda bound: self._view.history(
-                partition,
-                bound,
-                thread=name,
-                namespace=place.namespace,
-                checkpoint_id=place.checkpoint_id,
-                channels=channels,
-            ),
+            thread=name,
+            namespace=place.namespace,
+            checkpoint_id=place.checkpoint_id,
+            channels=channels,
         )
+        return await self._ask(partition, level, ask)
 
-    async def run(
-        self, run_id: str, level: ReadLevel
-    ) -> list[tuple[ThreadRecord, str, str]]:
+    async def run(self, run_id: str, level: ReadLevel) -> list[tuple[ThreadRecord, str, str]]:
         """Return (thread, namespace, checkpoint id) of every checkpoint of a run."""
         found: list[tuple[ThreadRecord, str, str]] = []
-        for partition, bound in (await self._bounds(self._partitions(), level)).items():
-            found += await self._at(
-                partition,
-                bound,
-                lambda at, partition=partition: self._view.run(partition, at, run_id=run_id),
-            )
+        for partition, bound in (await self._bounds(self.partitions(), level)).items():
+            ask = partial(self._view.run, partition, run_id=run_id)
+            found += await self._at(partition, bound, ask)
         return found
 
     async def exported(self, thread_id: str) -> AsyncIterator[Page]:
@@ -130,13 +115,10 @@ class Reader:
         bounds = await self._bounds([partition], ReadLevel.LINEARIZABLE)
         cursor: bytes | None = None
         while True:
-            page = await self._at(
-                partition,
-                bounds[partition],
-                lambda at, cursor=cursor: self._view.exported(
-                    partition, at, thread=name, cursor=cursor, limit=LIST_PAGE
-                ),
+            ask = partial(
+                self._view.exported, partition, thread=name, cursor=cursor, limit=LIST_PAGE
             )
+            page = await self._at(partition, bounds[partition], ask)
             yield page
             cursor = page.cursor
             if cursor is None:
@@ -156,11 +138,13 @@ class Reader:
         Raises:
             ThreadParkedError: At the end, if parked threads were met and left out.
         """
-        partitions = self._partitions() if thread_id is None else [self._log.partition_of(thread_id)]
+        partitions = self.partitions() if thread_id is None else [self._log.partition_of(thread_id)]
         bounds = await self._bounds(partitions, level)
         parked: list[tuple[int, ThreadRecord]] = []
         sources = [
-            self._pages(partition, bound, selection, limit, with_values, parked)
+            self._pages(
+                partition, bound, selection, limit=limit, with_values=with_values, parked=parked
+            )
             for partition, bound in bounds.items()
         ]
         if len(sources) == 1:
@@ -176,53 +160,48 @@ class Reader:
     ) -> dict[int, ThreadPage]:
         """Return the next threads of each partition that `cursors` names (None: from the front)."""
         bounds = await self._bounds(list(cursors), level)
-        return {
-            partition: await self._at(
-                partition,
-                bound,
-                lambda at, partition=partition: self._view.threads(
-                    partition, at, cursor=cursors[partition], limit=limit
-                ),
-            )
-            for partition, bound in bounds.items()
-        }
+        pages: dict[int, ThreadPage] = {}
+        for partition, bound in bounds.items():
+            ask = partial(self._view.threads, partition, cursor=cursors[partition], limit=limit)
+            pages[partition] = await self._at(partition, bound, ask)
+        return pages
 
     def partitions(self) -> list[int]:
         """Return all partitions."""
-        return self._partitions()
+        return list(range(self._log.partition_count))
 
     async def lag(self) -> dict[int, int]:
         """Return per partition how many offsets of the log the view has not applied."""
-        end = await self._log.end_position(self._partitions())
+        end = await self._log.end_position(self.partitions())
         lags: dict[int, int] = {}
-        for partition in self._partitions():
+        for partition in self.partitions():
             progress = await self._view.progress(partition)
             applied = 0 if progress is None else progress.next_offset
             lags[partition] = max(0, end.next_offset(partition) - applied)
         return lags
 
-    def _partitions(self) -> list[int]:
-        return list(range(self._log.partition_count))
-
-    async def _pages(  # noqa: PLR0913 - the facts of one listing
+    async def _pages(
         self,
         partition: int,
         bound: int,
         selection: Selection,
+        *,
         limit: int | None,
-        with_values: bool,  # noqa: FBT001 - passed on as it is
+        with_values: bool,
         parked: list[tuple[int, ThreadRecord]],
     ) -> AsyncIterator[StoredCheckpoint]:
         cursor: bytes | None = None
         size = LIST_PAGE if limit is None else min(limit, LIST_PAGE)
         while True:
-            page = await self._at(
+            ask = partial(
+                self._view.checkpoints,
                 partition,
-                bound,
-                lambda at, cursor=cursor: self._view.checkpoints(
-                    partition, at, selection, cursor=cursor, limit=size, with_values=with_values
-                ),
+                selection=selection,
+                cursor=cursor,
+                limit=size,
+                with_values=with_values,
             )
+            page = await self._at(partition, bound, ask)
             parked += [(partition, record) for record in page.parked]
             for stored in page.checkpoints:
                 yield stored

@@ -38,9 +38,7 @@ async def prune(reader: Reader, writer: Writer, thread_ids: Sequence[str], strat
         ValueError: There is no such strategy.
     """
     if strategy not in (KEEP_LATEST, DELETE):
-        raise ValueError(
-            f"unknown strategy {strategy!r}; there are {KEEP_LATEST!r} and {DELETE!r}"
-        )
+        raise ValueError(f"unknown strategy {strategy!r}; there are {KEEP_LATEST!r} and {DELETE!r}")
     for thread_id in dict.fromkeys(thread_ids):
         if strategy == DELETE:
             if await reader.thread(thread_id, ReadLevel.LINEARIZABLE) is not None:

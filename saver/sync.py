@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+import copy
+from collections.abc import AsyncIterator, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -27,36 +26,14 @@ from .aio import AsyncKafkaSaver
 from .blocking import BlockingMethods
 from .config import KafkaSaverConfig, SaverSettings
 from .errors import SaverClosedError
-from .lineage import Known
-from .mapping import CheckpointDraft
-from .place import ReadLevel
+from .loop_thread import LoopThread
+from .mapping import writes_of
+from .place import ReadLevel, checkpoint_place_of
 from .removal import KEEP_LATEST
 from .threads import Threads
-from .wiring import Engine
+from .wiring import open_ports
 
 T = TypeVar("T")
-
-
-class LoopThread:
-    """An event loop on an OS thread of its own, started at once."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._run, name="langgraph-checkpoint-kafka", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
-            runner.get_loop().run_forever()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for it, from another OS thread."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
-
-    def stop(self) -> None:
-        """Stop the loop and wait until its OS thread has ended."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
 
 
 class KafkaSaver(BlockingMethods):
@@ -70,6 +47,7 @@ class KafkaSaver(BlockingMethods):
         view: A view of it that no event loop uses yet; never closed by this object.
         serde: LangGraph's serializer; the default is its own.
         config: Read levels, time-outs and the projector.
+        loop_thread: The loop to run on, stopped by its owner; the default is one of its own.
     """
 
     def __init__(
@@ -79,16 +57,19 @@ class KafkaSaver(BlockingMethods):
         *,
         serde: SerializerProtocol | None = None,
         config: SaverSettings | None = None,
+        loop_thread: LoopThread | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        self._engine = Engine(log, view, config or SaverSettings())
-        self._own = _Own()
+        self._loop_thread = loop_thread or LoopThread()
+        self._owns_loop_thread = loop_thread is None
+        self._aio = AsyncKafkaSaver(log, view, serde=serde, config=config)
+        self._engine = self._aio.engine
 
     @classmethod
     @contextmanager
     def from_conn_string(
         cls, conn_string: str, *, serde: SerializerProtocol | None = None, **settings: Any
-    ) -> Iterator[Self]:
+    ) -> Generator[Self, None, None]:
         """Open a saver by a connection string, set up; close all of it at the end.
 
         See `AsyncKafkaSaver.from_conn_string`.
@@ -101,36 +82,31 @@ class KafkaSaver(BlockingMethods):
     @contextmanager
     def from_config(
         cls, config: KafkaSaverConfig, *, serde: SerializerProtocol | None = None
-    ) -> Iterator[Self]:
+    ) -> Generator[Self, None, None]:
         """Open a saver by its config, set up; close all of it at the end."""
-        own = _Own()
-        thread = own.start()
+        loop_thread = LoopThread()
         try:
-            opened = Engine.open(config)
-            engine = thread.run(_enter(opened))
-            try:
-                saver = cls.__new__(cls)
-                BaseCheckpointSaver.__init__(saver, serde=serde)
-                saver._engine = engine
-                saver._own = own
+            with (
+                loop_thread.entered(open_ports(config)) as (log, view),
+                cls(log, view, serde=serde, config=config, loop_thread=loop_thread) as saver,
+            ):
                 yield saver
-            finally:
-                thread.run(_leave(opened))
         finally:
-            own.stop()
+            loop_thread.stop()
 
     def setup(self) -> None:
         """Create what is missing, verify settings, start the projector. Idempotent.
 
         Every other method does it at its first call.
         """
-        self._own.start().run(self._engine.setup())
+        self._loop_thread.run(self._engine.setup())
 
     def close(self) -> None:
         """Stop what this saver started. Handed-in log and view stay open. Idempotent."""
-        if self._own.is_running:
-            self._own.start().run(self._engine.close())
-        self._own.stop()
+        if self._loop_thread.is_started:
+            self._loop_thread.run(self._engine.close())
+        if self._owns_loop_thread:
+            self._loop_thread.stop()
 
     def __enter__(self) -> Self:
         """Set up."""
@@ -211,8 +187,9 @@ class KafkaSaver(BlockingMethods):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See `AsyncKafkaSaver`."""
-        draft, known = self._draft(config, checkpoint, metadata, new_versions)
-        return await self._put(draft, known)
+        draft = self._engine.draft(self.serde, config, checkpoint, metadata, new_versions)
+        await self._hand_over(self._engine.writer.put(draft))
+        return draft.place.config()
 
     async def aput_writes(
         self,
@@ -222,7 +199,10 @@ class KafkaSaver(BlockingMethods):
         task_path: str = "",
     ) -> None:
         """See `AsyncKafkaSaver`."""
-        await self._hand_over(self._inner.aput_writes(config, writes, task_id, task_path))
+        place = checkpoint_place_of(config)
+        if writes:
+            parts = writes_of(self.serde, writes, task_id, task_path)
+            await self._hand_over(self._engine.writer.put_writes(place, parts))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See `AsyncKafkaSaver`."""
@@ -247,19 +227,9 @@ class KafkaSaver(BlockingMethods):
     @property
     def _inner(self) -> AsyncKafkaSaver:
         # Made anew each time: a clone by `with_allowlist` has another serializer.
-        return AsyncKafkaSaver.sharing(self._engine, self.serde)
-
-    def _draft(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> tuple[CheckpointDraft, Known | None]:
-        return self._inner._draft(config, checkpoint, metadata, new_versions)
-
-    async def _put(self, draft: CheckpointDraft, known: Known | None) -> RunnableConfig:
-        return await self._hand_over(self._inner._put(draft, known))
+        inner = copy.copy(self._aio)
+        inner.serde = self.serde
+        return inner
 
     def _waiting_loop(self) -> asyncio.AbstractEventLoop:
         if not self._engine.is_ready:
@@ -270,44 +240,7 @@ class KafkaSaver(BlockingMethods):
 
     async def _hand_over(self, work: Coroutine[Any, Any, T]) -> T:
         """Await a coroutine on the saver's own loop, from whichever loop this is."""
-        loop = self._own.start().loop
+        loop = self._loop_thread.loop
         if asyncio.get_running_loop() is loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
-
-
-class _Own:
-    """The loop thread of one saver and its clones, started when it is first needed."""
-
-    def __init__(self) -> None:
-        self._thread: LoopThread | None = None
-        self._lock = Lock()
-        self._is_stopped = False
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread is not None
-
-    def start(self) -> LoopThread:
-        with self._lock:
-            if self._is_stopped:
-                raise SaverClosedError
-            if self._thread is None:
-                self._thread = LoopThread()
-            return self._thread
-
-    def stop(self) -> None:
-        with self._lock:
-            self._is_stopped = True
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.stop()
-
-
-async def _enter(opened: Any) -> Engine:
-    engine: Engine = await opened.__aenter__()
-    return engine
-
-
-async def _leave(opened: Any) -> None:
-    await opened.__aexit__(None, None, None)

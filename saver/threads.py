@@ -94,9 +94,7 @@ async def count_threads(
     count = 0
     after: str | None = None
     while True:
-        page = await list_threads(
-            reader, serde, level, wanted=wanted, limit=SCAN_PAGE, after=after
-        )
+        page = await list_threads(reader, serde, level, wanted=wanted, limit=SCAN_PAGE, after=after)
         count += len(page.threads)
         after = page.cursor
         if after is None:

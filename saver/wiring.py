@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from eventstore.kafka import KafkaEventLog
 from eventstore.log import EventLog
@@ -23,6 +32,8 @@ from projector.worker import Worker
 from .config import KafkaSaverConfig, SaverSettings
 from .errors import SaverClosedError
 from .lineage import Lineage
+from .mapping import CheckpointDraft, draft_of
+from .place import place_of
 from .reading import Reader
 from .writing import Writer
 
@@ -53,18 +64,6 @@ class Engine:
         self._setting_up: asyncio.Lock | None = None
         self._is_closed = False
 
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, config: KafkaSaverConfig) -> AsyncIterator[Engine]:
-        """Open log and view as the config says, set up; close everything at the end."""
-        async with open_ports(config) as (log, view):
-            engine = cls(log, view, config)
-            try:
-                await engine.setup()
-                yield engine
-            finally:
-                await engine.close()
-
     async def setup(self) -> None:
         """Set up log and view, start the projector. Idempotent.
 
@@ -89,6 +88,28 @@ class Engine:
             if self._worker is not None:
                 await self._worker.start()
             self._loop = loop
+
+    def draft(
+        self,
+        serde: SerializerProtocol,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> CheckpointDraft:
+        """Serialize a checkpoint, at once and on the caller's OS thread; see `mapping.draft_of`."""
+        place = place_of(config)
+        parent = None
+        if place.checkpoint_id is not None:
+            parent = self.lineage.get(place.thread_id, place.namespace, place.checkpoint_id)
+        return draft_of(
+            serde,
+            checkpoint,
+            get_checkpoint_metadata(config, metadata),
+            place=place,
+            new_versions=new_versions,
+            parent=parent,
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -117,7 +138,7 @@ class Engine:
         if here is not None and (self._loop is here or self._loop is None):
             raise asyncio.InvalidStateError(
                 "a sync method was called on the event loop's own OS thread, where it would wait "
-                "for ever: await the async one (aput, aget_tuple, …), or call from another OS thread"
+                "for ever: await the async one (aput, aget_tuple, …), or use another OS thread"
             )
         if self._loop is None or not self._loop.is_running():
             raise RuntimeError(
@@ -141,7 +162,9 @@ def board_of(view: CheckpointView) -> LeaseBoard:
 
 
 @asynccontextmanager
-async def open_ports(config: KafkaSaverConfig) -> AsyncIterator[tuple[EventLog, CheckpointView]]:
+async def open_ports(
+    config: KafkaSaverConfig,
+) -> AsyncGenerator[tuple[EventLog, CheckpointView], None]:
     """Open the log and the view that a config names, and close them in reverse order."""
     async with AsyncExitStack() as stack:
         log: EventLog
@@ -150,18 +173,16 @@ async def open_ports(config: KafkaSaverConfig) -> AsyncIterator[tuple[EventLog, 
             database = await stack.enter_async_context(SqliteDatabase(config.sqlite_path))
             log, view = SqliteEventLog(database), SqliteView(database)
         else:
-            assert config.kafka is not None
-            assert config.redis_url is not None
-            log = KafkaEventLog(config.kafka)
-            url = config.redis_url.get_secret_value()
-            view = RedisView.from_url(url, prefix=config.kafka.topic)
+            kafka, redis_url = config.servers()
+            log = KafkaEventLog(kafka)
+            view = RedisView.from_url(redis_url.get_secret_value(), prefix=kafka.topic)
         stack.push_async_callback(log.close)
         stack.push_async_callback(view.close)
         yield log, view
 
 
 @asynccontextmanager
-async def open_parts(conn_string: str) -> AsyncIterator[Parts]:
+async def open_parts(conn_string: str) -> AsyncGenerator[Parts, None]:
     """Open what the projector's commands need, by a connection string."""
     config = KafkaSaverConfig.from_conn_string(conn_string)
     async with open_ports(config) as (log, view):

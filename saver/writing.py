@@ -48,13 +48,13 @@ class Writer:
         """Return the order of calls, for those that append by themselves."""
         return self._order
 
-    async def put(self, draft: CheckpointDraft, known: Known | None) -> None:
-        """Append a checkpoint. `known` is what the draft was made with."""
+    async def put(self, draft: CheckpointDraft) -> None:
+        """Append a checkpoint."""
         place = draft.place
         event_id = new_event_id()
         async with self._order.enter(place.thread_id):
             await self._ready()
-            incarnation, parent = await self._continued(draft, known)
+            incarnation, parent = await self._continued(draft)
             event = draft.event(incarnation=incarnation, parent=parent)
             appending = self._log.append(NewEvent(place.thread_id, event, event_id))
             own = Known(incarnation, event_id, draft.versions, is_confirmed=False)
@@ -72,9 +72,7 @@ class Writer:
             del self._under_way[event_id]
             done.set_result(None)
 
-    async def put_writes(
-        self, place: Place, parts: tuple[str, str, tuple[Write, ...]]
-    ) -> None:
+    async def put_writes(self, place: Place, parts: tuple[str, str, tuple[Write, ...]]) -> None:
         """Append a task's writes on the checkpoint that `place` names."""
         checkpoint_id = place.checkpoint_id or ""
         async with self._order.enter(place.thread_id):
@@ -117,11 +115,9 @@ class Writer:
         for place in await asyncio.gather(*appending):
             await self._saw(place)
 
-    async def _continued(
-        self, draft: CheckpointDraft, known: Known | None
-    ) -> tuple[int, Known | None]:
+    async def _continued(self, draft: CheckpointDraft) -> tuple[int, Known | None]:
         """Return the incarnation of what a put continues, and the parent it may inherit from."""
-        place = draft.place
+        place, known = draft.place, draft.parent
         if draft.parent_id is None:
             return await self._present(place.thread_id), None
         if known is None:
@@ -144,9 +140,7 @@ class Writer:
             return known.incarnation, known
         if record is None:
             return 0, None
-        if record.incarnation and not await self._reader.is_removed(
-            place, ReadLevel.LINEARIZABLE
-        ):
+        if record.incarnation and not await self._reader.is_removed(place, ReadLevel.LINEARIZABLE):
             raise ThreadDeletedError(
                 place.thread_id, deleted_at=record.incarnation, parent_id=parent_id
             )
