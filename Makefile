@@ -42,7 +42,7 @@ demo-kafka: $(DEMO_STAMP) ## the same on a real Kafka and Redis, with the projec
 test: $(DEV_STAMP) ## every test, against a real Kafka and a real Redis; needs a JDK 17+ and Maven, or Docker
 	@if $(PY) -m services require kafka redis; then $(MAKE) test-here; \
 	elif docker info >/dev/null 2>&1; then $(MAKE) test-in-docker; \
-	else echo "services: a Docker engine would do as well; there is none" >&2; exit 1; fi
+	else exit 1; fi
 
 .PHONY: test-here test-in-docker test-unit test-wheel test-oldest test-services test-conformance
 test-here: test-unit test-wheel test-oldest test-services test-conformance

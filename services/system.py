@@ -115,7 +115,10 @@ def require(names: Iterable[ServiceName]) -> None:
         _install(missing)
         missing = [item for item in missing if item.find() is None]
     if missing:
-        raise ServiceError("missing on this system: " + "; ".join(item.label for item in missing))
+        labels = "; ".join(item.label for item in missing)
+        raise ServiceError(
+            f"missing on this system: {labels} (for `make test`: or a Docker engine)"
+        )
 
 
 def path_of(requirement: Requirement) -> str:

@@ -24,7 +24,8 @@ def test_missing_programs_are_named_in_one_line(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert cli.main(["require", "kafka"]) == 1
     assert capsys.readouterr().err == (
-        "services: missing on this system: JDK 17 or newer (`java`); Maven (`mvn`)\n"
+        "services: missing on this system: JDK 17 or newer (`java`); Maven (`mvn`)"
+        " (for `make test`: or a Docker engine)\n"
     )
 
 
