@@ -349,9 +349,9 @@ def _split_metadata(
     return plain, payloads
 
 
-def _is_plain(value: Any, depth: int = 0) -> bool:
+def _is_plain(value: object, depth: int = 0) -> bool:
     """Whether msgpack gives a value back exactly as it is, without a serializer."""
-    kind = cast("type[Any]", type(value))
+    kind = type(value)
     if kind in _SCALARS:
         return True
     if kind is int:
