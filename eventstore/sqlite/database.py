@@ -11,7 +11,7 @@ from typing import Final, Self
 
 import apsw
 
-from eventstore.errors import EventStoreError, LogClosedError, LogIdentityError
+from eventstore.errors import EventStoreError, LogClosedError, LogIdentityError, LogUnavailableError
 
 from .connection import BusyWait, SqliteConnection, writing
 from .faults import check_library
@@ -65,6 +65,11 @@ class SqliteDatabase:
     def name(self) -> str:
         """Return the path as it was given."""
         return self._name
+
+    @property
+    def is_memory(self) -> bool:
+        """Tell whether it is in this process's memory only."""
+        return self._is_memory
 
     async def __aenter__(self) -> Self:
         return self
@@ -155,6 +160,7 @@ def _connect(path: str, name: str, busy: BusyWait, *, is_reader: bool) -> apsw.C
         connection.set_busy_handler(busy)
         # Before anything is written: another program's database keeps its journal mode.
         is_empty = _is_empty_or_ours(connection, name)
+        _refuse_read_only(connection, name)
         _use_wal(connection, name, busy)
         execute(connection, _PRAGMAS)
         if is_empty:
@@ -190,6 +196,12 @@ def _is_empty_or_ours(connection: apsw.Connection, name: str) -> bool:
     if application == 0 and objects == 0:
         return True
     raise _foreign(name, f"another program's database (with {sample or 'a mark of its own'})")
+
+
+def _refuse_read_only(connection: apsw.Connection, name: str) -> None:
+    # SQLite opens what it may not write without a word.
+    if connection.readonly("main"):
+        raise LogUnavailableError(name, reason="the file or its folder is read-only")
 
 
 def _use_wal(connection: apsw.Connection, name: str, busy: BusyWait) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final
 
 import apsw
 
@@ -19,14 +21,18 @@ from . import erasure, records
 from .appender import Appender
 from .connection import SqliteConnection
 from .database import SqliteDatabase
-
-T = TypeVar("T")
+from .pulse import Pulse
 
 MAX_RECORD_BYTES: Final = 256 * 1024 * 1024
 """SQLite holds rows of up to 1 GB, and a reader needs several times a record's size."""
 
 POLL_INTERVAL: Final = 0.02
 """Seconds after which a tail looks for what other processes have appended."""
+
+IDLE_POLL_INTERVAL: Final = 0.1
+"""The same for a tail that has met nothing for `IDLE_AFTER`."""
+
+IDLE_AFTER: Final = 5.0
 
 
 class SqliteEventLog:
@@ -71,12 +77,13 @@ class SqliteEventLog:
         """Create the log if the file is empty, and verify it. Idempotent."""
         self._refuse_closed()
         async with self._setting_up:
+            self._refuse_closed()
             if self._open is not None:
                 return
             writer = await self._database.writer()
             await writer.run(lambda connection: records.create(connection, self.name))
             reader = await self._database.reader()
-            pulse = _Pulse()
+            pulse = Pulse()
             appender = Appender(self.name, writer, on_commit=self._announce)
             self._database.listen(pulse.beat_from_any_thread)
             self._open = _Open(writer, reader, appender, pulse)
@@ -117,17 +124,18 @@ class SqliteEventLog:
         for partition in positions:
             _check(partition)
         start = positions.get(records.PARTITION)
+        busy_until = time.monotonic() + IDLE_AFTER
         while True:
+            self._refuse_closed()
             beats = live.pulse.beats
             if start is not None:
                 batch = await live.reader.run(_from(start))
                 if batch.records:
                     start = batch.next_offset
                     yield batch
-                    self._refuse_closed()
+                    busy_until = time.monotonic() + IDLE_AFTER
                     continue
-            await live.pulse.wait(beats)
-            self._refuse_closed()
+            await live.pulse.wait(beats, timeout=self._poll_interval(busy_until))
 
     async def end_position(self, partitions: Collection[int]) -> Position:
         """Return the end, as of a read that began during this call."""
@@ -195,6 +203,11 @@ class SqliteEventLog:
             await live.appender.drain()
             await self._database.release(live.reader)
 
+    def _poll_interval(self, busy_until: float) -> float | None:
+        if self._database.is_memory:
+            return None
+        return POLL_INTERVAL if time.monotonic() < busy_until else IDLE_POLL_INTERVAL
+
     def _announce(self) -> None:
         """Wake the tails of this instance, and of others on the same database."""
         live = self._open
@@ -215,22 +228,15 @@ class SqliteEventLog:
             raise LogClosedError(self.name)
 
 
+@dataclass(frozen=True, slots=True)
 class _Open:
     """What an instance holds between `setup` and `close`."""
 
-    __slots__ = ("appender", "pulse", "reader", "writer")
-
-    def __init__(
-        self,
-        writer: SqliteConnection,
-        reader: SqliteConnection,
-        appender: Appender,
-        pulse: _Pulse,
-    ) -> None:
-        self.writer = writer
-        self.reader = reader
-        self.appender = appender
-        self.pulse = pulse
+    writer: SqliteConnection
+    """The database's: shared, never closed here."""
+    reader: SqliteConnection
+    appender: Appender
+    pulse: Pulse
 
 
 class _EndRequest:
@@ -248,44 +254,6 @@ class _EndRequest:
     def ask(self, connection: apsw.Connection) -> records.Bounds:
         self.has_begun = True
         return records.bounds(connection)
-
-
-class _Pulse:
-    """Beats when there may be new records. Belongs to the event loop that it was made on."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiters: set[asyncio.Future[None]] = set()
-        self.beats = 0
-        """How often it has beaten: read before looking, handed to `wait` afterwards."""
-
-    def beat(self) -> None:
-        self.beats += 1
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def beat_from_any_thread(self) -> None:
-        with contextlib.suppress(RuntimeError):  # a closed loop has no tails
-            self._loop.call_soon_threadsafe(self.beat)
-
-    async def wait(self, beats: int) -> None:
-        """Return at the first beat after `beats`, or after the poll interval."""
-        if self.beats != beats:
-            return
-        waiter = self._loop.create_future()
-        self._waiters.add(waiter)
-        timer = self._loop.call_later(POLL_INTERVAL, _wake, waiter)
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-            self._waiters.discard(waiter)
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _from(start: int) -> Callable[[apsw.Connection], LogBatch]:

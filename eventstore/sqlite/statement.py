@@ -15,8 +15,9 @@ def execute(
     *,
     can_cache: bool = True,
 ) -> None:
-    """Run one or more statements for their effect."""
-    connection.execute(sql, cast("Any", values), can_cache=can_cache)
+    """Run one or more statements for their effect, to the last one."""
+    # apsw stops at the first row that a statement gives, as some pragmas do, until it is fetched.
+    connection.execute(sql, cast("Any", values), can_cache=can_cache).fetchall()
 
 
 def row(connection: apsw.Connection, sql: str, values: Sequence[object] = ()) -> Any:
