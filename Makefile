@@ -70,7 +70,7 @@ test-oldest: test-wheel
 	rm -rf $(OLDEST) && mkdir -p $(OLDEST)
 	$(call wheel-environment,$(OLDEST),--require-hashes --requirement requirements-oldest.txt)
 	cd $(OLDEST)/run && ../venv/bin/python -m pytest -m "$(HERMETIC)" \
-		--ignore tests/tools --ignore tests/test_packaging.py --ignore tests/test_sizes.py
+		--ignore tests/tools --ignore tests/test_packaging.py --ignore tests/test_sizes.py --ignore tests/test_imports.py
 
 # $(1): folder; $(2): what to install beside the wheel
 define wheel-environment
@@ -107,7 +107,7 @@ check: $(DEV_STAMP) ## format, lint, types, import contracts, sizes
 	$(PY) -m mypy $(wildcard $(SOURCES))
 	$(VENV)/bin/basedpyright
 	$(VENV)/bin/lint-imports
-	$(PYTEST) --quiet tests/test_sizes.py
+	$(PYTEST) --quiet tests/test_sizes.py tests/test_imports.py
 
 .PHONY: format
 format: $(DEV_STAMP) ## format, and fix what lint can fix

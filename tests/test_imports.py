@@ -1,6 +1,6 @@
 """Who may import LangGraph.
 
-The other contracts are import-linter's (pyproject.toml); it cannot name one part of a namespace that
+The other contracts are import-linter's (pyproject.toml); it cannot name a part of a namespace that
 holds a package of ours as well.
 """
 
