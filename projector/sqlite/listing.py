@@ -30,11 +30,18 @@ from .tables import END, Range, Snapshot, prefixed
 MAX_EXAMINED: Final = 2000
 """Index entries that one page looks at; then it ends, however few of them were wanted."""
 
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""Once its values and writes take more, a page ends early."""
+
+_READ_AT_FIRST: Final = 4
+"""Checkpoints whose values are read before their size is looked at; then twice as many."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """An index entry, read."""
 
+    member: bytes
     thread: bytes
     epoch: bytes
     namespace: str
@@ -53,7 +60,7 @@ def checkpoints(
     key, start, stop = _narrowed(selection, record)
     if cursor is not None:
         stop = min(stop, cursor)
-    places: list[Place] = []
+    places: list[tuple[bytes, Place]] = []
     parked: dict[bytes, ThreadRecord] = {}
     examined = 0
     rest: bytes | None = None
@@ -68,9 +75,30 @@ def checkpoints(
             break
         examined += wanted
         stop = rest
-    return Page(
-        _present(stored(view, places, with_values=with_values)), rest, list(parked.values())
-    )
+    found, cut = _read_places(view, places, with_values=with_values)
+    return Page(found, cut or rest, list(parked.values()))
+
+
+def _read_places(
+    view: Snapshot, places: Sequence[tuple[bytes, Place]], *, with_values: bool
+) -> tuple[list[StoredCheckpoint], bytes | None]:
+    """Return checkpoints, and the member to go on from when they became too large."""
+    found: list[StoredCheckpoint] = []
+    size = start = 0
+    step = _READ_AT_FIRST if with_values else len(places)
+    while start < len(places):
+        if size > PAGE_BYTES:
+            return found, places[start - 1][0]
+        some = [place for _, place in places[start : start + step]]
+        for checkpoint in stored(view, some, with_values=with_values):
+            if checkpoint is None:
+                raise ValueError("an index names a checkpoint that is not there")
+            found.append(checkpoint)
+            size += sum(len(value.data or b"") for value in checkpoint.values.values())
+            size += sum(len(write.payload.data) for write in checkpoint.writes)
+        start += step
+        step *= 2
+    return found, None
 
 
 def _narrowed(selection: Selection, record: ThreadRecord | None) -> Range:
@@ -99,14 +127,14 @@ def _narrowed(selection: Selection, record: ThreadRecord | None) -> Range:
 def _read(key: bytes, member: bytes, selection: Selection) -> _Found:
     if key == NEWEST:
         checkpoint_id, scope, namespace = split_newest_member(member)
-        return _Found(scope[:HASH_BYTES], scope[HASH_BYTES:], namespace, checkpoint_id)
+        return _Found(member, scope[:HASH_BYTES], scope[HASH_BYTES:], namespace, checkpoint_id)
     thread, epoch = key[1 : 1 + HASH_BYTES], key[-EPOCH_BYTES:]
     if selection.namespace is None:
         checkpoint_id, namespace = split_timeline_member(member)
     else:
         namespace = selection.namespace
         checkpoint_id = member[len(namespace_prefix(namespace)) :].decode()
-    return _Found(thread, epoch, namespace, checkpoint_id)
+    return _Found(member, thread, epoch, namespace, checkpoint_id)
 
 
 def _visible(
@@ -114,10 +142,10 @@ def _visible(
     entries: Sequence[_Found],
     selection: Selection,
     parked: dict[bytes, ThreadRecord],
-) -> list[Place]:
+) -> list[tuple[bytes, Place]]:
     """Return where the entries of live scopes lie; gather the parked threads among them."""
     records = view.threads([entry.thread for entry in entries])
-    places: list[Place] = []
+    places: list[tuple[bytes, Place]] = []
     for entry in entries:
         record = records.get(entry.thread)
         if record is None or record.epoch != entry.epoch:
@@ -127,7 +155,8 @@ def _visible(
         if record.parked is not None:
             parked[entry.thread] = record
             continue
-        places.append(Place(entry.thread, record, entry.namespace, entry.checkpoint_id))
+        place = Place(entry.thread, record, entry.namespace, entry.checkpoint_id)
+        places.append((entry.member, place))
     return places
 
 
@@ -170,13 +199,10 @@ def exported(view: Snapshot, *, thread: bytes, cursor: bytes | None, limit: int)
     members = view.page(
         (TIMELINE + thread + record.epoch, start, END), limit=limit + 1, newest_first=False
     )
-    places = [
-        Place(thread, record, namespace, checkpoint_id)
-        for checkpoint_id, namespace in map(split_timeline_member, members[:limit])
-    ]
+    places: list[tuple[bytes, Place]] = []
+    for member in members[:limit]:
+        checkpoint_id, namespace = split_timeline_member(member)
+        places.append((member, Place(thread, record, namespace, checkpoint_id)))
     rest = members[limit - 1] if len(members) > limit else None
-    return Page(_present(stored(view, places, with_values=True)), rest)
-
-
-def _present(found: Sequence[StoredCheckpoint | None]) -> list[StoredCheckpoint]:
-    return [checkpoint for checkpoint in found if checkpoint is not None]
+    found, cut = _read_places(view, places, with_values=True)
+    return Page(found, cut or rest)
