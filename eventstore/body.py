@@ -12,11 +12,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from .events import (
     EMPTY,
+    EVENT_ID_BYTES,
     INHERITED,
     ChannelState,
     ChannelValue,
-    CheckpointsDeleted,
     CheckpointSaved,
+    CheckpointsDeleted,
     Empty,
     Event,
     Extended,
@@ -35,6 +36,8 @@ from .events import (
 
 E = TypeVar("E")
 Body = dict[str, Any]
+
+MAX_NATURAL: Final = 1 << 63
 
 KIND_INHERITED: Final = 0
 KIND_REFERENCED: Final = 1
@@ -87,23 +90,38 @@ def _dump_value(version: Any, value: ChannelValue) -> list[Any]:
 
 
 def _load_value(item: list[Any]) -> ChannelState:
-    version, kind, *rest = item
+    version, kind = item[0], item[1]
     value: ChannelValue
     if kind == KIND_INHERITED:
         value = INHERITED
     elif kind == KIND_FULL:
-        value = Full(Payload(rest[0], _bytes(rest[1])), _bytes(rest[2]))
+        value = Full(Payload(_text(item[2]), _bytes(item[3])), _digest(item[4]))
     elif kind == KIND_EMPTY:
         value = EMPTY
     elif kind == KIND_REFERENCED:
-        value = Referenced(_bytes(rest[0]), rest[1])
+        value = Referenced(_identity(item[2]), _natural(item[3]))
     elif kind == KIND_EXTENDED:
-        value = Extended(*rest[:9])
+        value = _load_extended(item)
     else:
         raise ValueError(f"unknown kind of channel value: {kind!r}")
     if not isinstance(version, (int, float, str)):
         raise TypeError(f"bad channel version: {version!r}")
     return ChannelState(version, value)
+
+
+def _load_extended(item: list[Any]) -> Extended:
+    event_id, offset, kind, head, start, stop, tail, digest, kept = item[2:11]
+    return Extended(
+        _identity(event_id),
+        _natural(offset),
+        _text(kind),
+        _bytes(head),
+        _natural(start),
+        _natural(stop),
+        _bytes(tail),
+        _digest(digest),
+        None if kept is None else _natural(kept),
+    )
 
 
 def _bytes(value: Any) -> bytes:
@@ -122,6 +140,23 @@ def _integer(value: Any) -> int:
     if not isinstance(value, int):
         raise TypeError(f"expected an integer, found {type(value).__name__}")
     return value
+
+
+def _natural(value: Any) -> int:
+    """Return an offset, a count or a size."""
+    if not isinstance(value, int) or not 0 <= value < MAX_NATURAL:
+        raise ValueError(f"expected a number from 0 to 2^63, found {value!r}")
+    return value
+
+
+def _identity(value: Any) -> bytes:
+    """Return an event id, or what else is as long."""
+    if not isinstance(value, bytes) or len(value) != EVENT_ID_BYTES:
+        raise ValueError(f"expected {EVENT_ID_BYTES} bytes, found {value!r:.100}")
+    return value
+
+
+_digest = _identity
 
 
 def _payload(pair: Any) -> Payload:
@@ -150,19 +185,30 @@ def _dump_checkpoint(event: CheckpointSaved) -> Body:
 
 
 def _load_checkpoint(body: Body) -> CheckpointSaved:
+    parent_id, parent_event = body.pop("parent"), body.pop("parent_event")
     return CheckpointSaved(
         namespace=_text(body.pop("ns")),
         checkpoint_id=_text(body.pop("id")),
-        parent_id=body.pop("parent"),
-        parent_event=body.pop("parent_event"),
-        incarnation=_integer(body.pop("incarnation")),
+        parent_id=None if parent_id is None else _text(parent_id),
+        parent_event=None if parent_event is None else _identity(parent_event),
+        incarnation=_natural(body.pop("incarnation")),
         channels={_text(k): _load_value(v) for k, v in body.pop("channels").items()},
         body=_payload(body.pop("body")),
         metadata=dict(body.pop("metadata")),
-        metadata_payloads={k: _payload(v) for k, v in body.pop("metadata_payloads", {}).items()},
-        copy_id=body.pop("copy", None),
+        metadata_payloads={
+            _text(k): _payload(v) for k, v in body.pop("metadata_payloads", _NOTHING).items()
+        },
+        copy_id=_copy_id(body),
         unknown=body,
     )
+
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def _copy_id(body: Body) -> bytes | None:
+    copy_id = body.pop("copy", None)
+    return None if copy_id is None else _identity(copy_id)
 
 
 def _dump_writes(event: WritesSaved) -> Body:
@@ -183,21 +229,23 @@ def _load_writes(body: Body) -> WritesSaved:
         checkpoint_id=_text(body.pop("id")),
         task_id=_text(body.pop("task")),
         task_path=_text(body.pop("path")),
-        incarnation=_integer(body.pop("incarnation")),
-        writes=tuple(
-            Write(_integer(index), _text(channel), Payload(_text(kind), _bytes(data)))
-            for index, channel, kind, data, *_ in body.pop("writes")
-        ),
-        copy_id=body.pop("copy", None),
+        incarnation=_natural(body.pop("incarnation")),
+        writes=tuple([_load_write(item) for item in body.pop("writes")]),
+        copy_id=_copy_id(body),
         unknown=body,
     )
 
 
+def _load_write(item: list[Any]) -> Write:
+    index, channel, kind, data = item[:4]
+    return Write(_integer(index), _text(channel), Payload(_text(kind), _bytes(data)))
+
+
 def _load_checkpoints_deleted(body: Body) -> CheckpointsDeleted:
     return CheckpointsDeleted(
-        incarnation=_integer(body.pop("incarnation")),
+        incarnation=_natural(body.pop("incarnation")),
         checkpoints=tuple((_text(ns), _text(id_)) for ns, id_, *_ in body.pop("checkpoints")),
-        copy_id=body.pop("copy", None),
+        copy_id=_copy_id(body),
         unknown=body,
     )
 
@@ -245,10 +293,10 @@ BODIES: Mapping[type[Event], BodyCodec[Any]] = {
             event.unknown,
         ),
         lambda body: ThreadCopied(
-            copy_id=_bytes(body.pop("copy")),
+            copy_id=_identity(body.pop("copy")),
             source_thread_id=_text(body.pop("source")),
-            incarnation=_integer(body.pop("incarnation")),
-            checkpoints=_integer(body.pop("checkpoints")),
+            incarnation=_natural(body.pop("incarnation")),
+            checkpoints=_natural(body.pop("checkpoints")),
             unknown=body,
         ),
     ),
@@ -261,8 +309,8 @@ BODIES: Mapping[type[Event], BodyCodec[Any]] = {
             "incarnation": event.incarnation,
         },
         lambda body: ThreadErased(
-            thread_hash=_bytes(body.pop("thread")),
-            incarnation=_integer(body.pop("incarnation")),
+            thread_hash=_identity(body.pop("thread")),
+            incarnation=_natural(body.pop("incarnation")),
             unknown=body,
         ),
         is_threadless=True,

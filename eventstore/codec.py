@@ -6,13 +6,14 @@ decodes a payload.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b, sha256
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgpack
 import zstandard
@@ -145,9 +146,7 @@ def decode(record: LogRecord) -> RecordedEvent:
         headers = dict(record.headers)
         type_name = headers["ce_type"].decode()
         version = int(headers["ce_eventversion"])
-        if record.key is None or record.value is None:
-            raise ValueError("the record has no key or no value")
-        subject, event_id, part = split_record_key(record.key)
+        subject, event_id, part = split_record_key(record.key or b"")
     except (KeyError, ValueError) as error:
         raise CorruptEventError(
             record.partition, record.offset, reason=f"bad headers or key: {error!r}"
@@ -158,7 +157,7 @@ def decode(record: LogRecord) -> RecordedEvent:
             record.partition, record.offset, type_name=type_name, version=version
         )
     try:
-        fields = _unpack(record.value, headers.get("content-encoding"))
+        fields = _unpack(record.value or b"", headers.get("content-encoding"))
         for step in range(version, codec.version):
             fields = UPCASTERS[type_name, step](fields)
         event = codec.load(fields)
@@ -209,10 +208,10 @@ def thread_of(record: LogRecord) -> str | None:
 def _unpack(value: bytes, encoding: bytes | None) -> dict[str, Any]:
     if encoding == ZSTD:
         try:
-            frame = zstandard.get_frame_parameters(value)
-            if frame.content_size > MAX_BODY_BYTES:
-                raise ValueError(f"the body claims {frame.content_size} bytes")
-            value = _decompressor().decompress(value)
+            size = zstandard.frame_content_size(value)
+            if size > MAX_BODY_BYTES:
+                raise ValueError(f"the body claims {size} bytes")
+            value = _decompressors.mine.decompress(value)
         except zstandard.ZstdError as error:
             raise ValueError(f"bad zstd frame: {error}") from error
     elif encoding is not None:
@@ -223,12 +222,17 @@ def _unpack(value: bytes, encoding: bytes | None) -> dict[str, Any]:
         raise ValueError(f"bad msgpack: {error!r}") from error
     if not isinstance(fields, dict):
         raise TypeError("the body is no map")
-    return fields
+    return cast("dict[str, Any]", fields)
 
 
-def _decompressor() -> zstandard.ZstdDecompressor:
-    # One per call: a decompressor must not be used by two OS threads at once.
-    return zstandard.ZstdDecompressor()
+class _Decompressors(threading.local):
+    """One decompressor per OS thread: two threads must not use one at once."""
+
+    def __init__(self) -> None:
+        self.mine = zstandard.ZstdDecompressor()
+
+
+_decompressors = _Decompressors()
 
 
 def _subject(new: NewEvent) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgpack
@@ -82,8 +83,9 @@ def _sized(text: str) -> bytes:
     return _U32.pack(len(data)) + data
 
 
+@lru_cache(maxsize=16_384)  # asked for several times per event, and again by what follows it
 def checkpoint_field(namespace: str, checkpoint_id: str) -> bytes:
-    """Return the field of `ROWS` and `REMOVED`: both texts with their lengths (4 bytes) in front."""
+    """Return the field of `ROWS` and `REMOVED`: both texts, each behind its length (4 bytes)."""
     return _sized(namespace) + _sized(checkpoint_id)
 
 
@@ -107,6 +109,7 @@ def value_field(offset: int, channel: str) -> bytes:
     return _U64.pack(offset) + channel.encode()
 
 
+@lru_cache(maxsize=4_096)
 def namespace_prefix(namespace: str) -> bytes:
     """Return what all members of `IDS` of one namespace begin with."""
     return _sized(namespace)
@@ -223,6 +226,13 @@ ValueRef = int | Unresolved | None
 """Offset of the event that stored the value; None for a channel without a value."""
 
 _ROW_HEAD = struct.Struct(">16sQI")
+_REF = struct.Struct(">BQ")
+
+
+@lru_cache(maxsize=4_096)
+def _short_sized(text: str) -> bytes:
+    data = text.encode()
+    return _U16.pack(len(data)) + data
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +241,7 @@ class Row:
 
     Packed so that a script can follow the references without decoding the rest:
     event id (16), offset (8), life (4), parent (1 byte flag, 4 bytes length, text), count of
-    channels (2), per channel: name (2 bytes length, text), kind (1), value offset (8); then msgpack.
+    channels (2), per channel: name (2 bytes length, text), kind (1), value offset (8); msgpack.
     """
 
     event_id: bytes
@@ -255,16 +265,15 @@ class Row:
         versions: list[Version] = []
         missing: dict[str, str] = {}
         for name, (version, ref) in self.channels.items():
-            data = name.encode()
             versions.append(version)
             if ref is None:
-                kind, offset = b"\0", 0
+                packed = _REF.pack(0, 0)
             elif isinstance(ref, int):
-                kind, offset = b"\1", ref
+                packed = _REF.pack(1, ref)
             else:
-                kind, offset = b"\2", ref.offset
+                packed = _REF.pack(2, ref.offset)
                 missing[name] = ref.missing
-            parts.append(_U16.pack(len(data)) + data + kind + _U64.pack(offset))
+            parts.append(_short_sized(name) + packed)
         tail: bytes = msgpack.packb(
             (
                 self.timestamp_ms,
