@@ -16,8 +16,7 @@ SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 WHEEL := build/wheel
 OLDEST := build/oldest
 TEST_IMAGE := python:3.13-bookworm
-DEMO := examples/quickstart.py
-DEMO_KAFKA := examples/quickstart_kafka.py
+DEMO := examples.quickstart
 
 # The first Python that is new enough; `make PYTHON=…` chooses another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -29,12 +28,12 @@ help: ## show the targets
 
 .PHONY: demo
 demo: $(DEMO_STAMP) ## an agent pauses, is killed and goes on; needs Python 3.11 or newer
-	$(PY) $(DEMO)
+	@$(PY) -m $(DEMO)
 
 .PHONY: demo-kafka
 demo-kafka: $(DEMO_STAMP) ## the same on a real Kafka and Redis, with the projector as a service
 	@$(PY) -m services require kafka redis
-	$(PY) $(DEMO_KAFKA)
+	@$(PY) -m $(DEMO) --kafka
 
 # Where a JDK or Maven is missing and cannot be installed, a Docker engine will do: the same target,
 # run as root in a container whose package manager has both.
