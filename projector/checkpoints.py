@@ -1,0 +1,216 @@
+"""The fold of what a thread holds: checkpoints, their writes, and their removal. Pure.
+
+Each function folds one event into the scope that it belongs to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from eventstore.events import (
+    ChannelState,
+    CheckpointSaved,
+    CheckpointsDeleted,
+    Empty,
+    Extended,
+    Full,
+    Inherited,
+    RecordedEvent,
+    Referenced,
+    WritesSaved,
+)
+
+from .layout import (
+    HIDDEN,
+    IDS,
+    NEWEST,
+    RECORDS,
+    REMOVED,
+    ROWS,
+    RUNS,
+    TIMELINE,
+    VALUES,
+    WRITERS,
+    WRITES,
+    Row,
+    ThreadRecord,
+    Unresolved,
+    ValueRef,
+    checkpoint_field,
+    namespace_prefix,
+    newest_member,
+    pack_removed,
+    pack_value,
+    pack_writes,
+    record_field,
+    run_member,
+    timeline_member,
+    unpack_writes,
+    value_field,
+    write_member,
+)
+from .state import State
+
+
+def checkpoint_saved(
+    recorded: RecordedEvent,
+    event: CheckpointSaved,
+    thread: bytes,
+    record: ThreadRecord,
+    state: State,
+) -> None:
+    """A checkpoint was saved, or saved again: the last one of an id is the one that shows."""
+    epoch = record.epoch if event.copy_id is None else event.copy_id
+    scope = thread + epoch
+    name = checkpoint_field(event.namespace, event.checkpoint_id)
+    before = state.row(ROWS + scope, name)
+    life, _ = state.removed(scope, name)
+    parent = _parent_of(event, scope, state)
+    channels: dict[str, Any] = {}
+    for channel, has in event.channels.items():
+        ref, stored = _resolve(recorded.offset, channel, has, event, parent)
+        channels[channel] = (has.version, ref)
+        if stored is not None:
+            state.changes.cells[VALUES + scope, value_field(recorded.offset, channel)] = stored
+    row = Row(
+        recorded.event_id,
+        recorded.offset,
+        life,
+        event.parent_id,
+        channels,
+        recorded.timestamp_ms,
+        event.body,
+        event.metadata,
+        event.metadata_payloads,
+    )
+    _show(row, before, event, scope, state)
+    remember(recorded.event_id, recorded.part, thread, epoch, state)
+    if event.copy_id is None:
+        state.set_thread(
+            thread,
+            replace(
+                record,
+                count=record.count + (before is None),
+                activity_ms=max(record.activity_ms, recorded.timestamp_ms),
+            ),
+        )
+
+
+def _parent_of(event: CheckpointSaved, scope: bytes, state: State) -> Row | None:
+    """Return the row that `parent_event` names: the present one, or one that was replaced."""
+    if event.parent_event is None:
+        return None
+    if event.parent_id is not None:
+        name = checkpoint_field(event.namespace, event.parent_id)
+        row = state.row(ROWS + scope, name)
+        if row is not None and row.event_id == event.parent_event:
+            return row
+    return state.row(HIDDEN + scope, event.parent_event)
+
+
+def _resolve(
+    offset: int, channel: str, has: ChannelState, event: CheckpointSaved, parent: Row | None
+) -> tuple[ValueRef, bytes | None]:
+    """Return where a channel's value lies, and the bytes to store when it lies in this event."""
+    value = has.value
+    match value:
+        case Full(payload, digest):
+            return offset, pack_value(payload, digest)
+        case Empty():
+            return None, None
+        case Referenced():
+            return value.offset, None
+        case Extended():
+            missing = f"a range of what event {value.event_id.hex()} stored"
+            return Unresolved(value.offset, missing), None
+        case Inherited():
+            inherited = None if parent is None else parent.channels.get(channel)
+            if inherited is not None and inherited[0] == has.version:
+                return inherited[1], None
+            origin = "none" if event.parent_event is None else event.parent_event.hex()
+            return Unresolved(0, f"inherited from event {origin}, which is not in the view"), None
+
+
+def _show(row: Row, before: Row | None, event: CheckpointSaved, scope: bytes, state: State) -> None:
+    """Put a row in its place and into the indexes; what it replaces stays readable by event id."""
+    namespace, checkpoint_id = event.namespace, event.checkpoint_id
+    name = checkpoint_field(namespace, checkpoint_id)
+    if before is not None:
+        state.put(HIDDEN + scope, before.event_id, before.pack())
+        _index_run(before, namespace, checkpoint_id, scope, state, is_in=False)
+    state.put(ROWS + scope, name, row.pack())
+    members = state.changes.members
+    members[IDS + scope, namespace_prefix(namespace) + checkpoint_id.encode()] = True
+    members[TIMELINE + scope, timeline_member(checkpoint_id, namespace)] = True
+    members[NEWEST, newest_member(checkpoint_id, scope, namespace)] = True
+    _index_run(row, namespace, checkpoint_id, scope, state, is_in=True)
+
+
+def _index_run(
+    row: Row, namespace: str, checkpoint_id: str, scope: bytes, state: State, *, is_in: bool
+) -> None:
+    run_id = row.metadata.get("run_id")
+    if isinstance(run_id, str):
+        state.changes.members[RUNS, run_member(run_id, scope, namespace, checkpoint_id)] = is_in
+
+
+def writes_saved(recorded: RecordedEvent, event: WritesSaved, thread: bytes, state: State) -> None:
+    """A task's writes were saved, in the present life of the checkpoint's id."""
+    scope = state.scope_of(thread, event.copy_id)
+    name = checkpoint_field(event.namespace, event.checkpoint_id)
+    life, _ = state.removed(scope, name)
+    member = write_member(event.namespace, event.checkpoint_id, life, event.task_id)
+    data = state.cell(WRITES + scope, member)
+    known = {} if data is None else {item[0]: item for item in unpack_writes(data)}
+    for write in event.writes:
+        # The first one wins for regular writes, the last one for special writes.
+        if write.index < 0 or write.index not in known:
+            payload = write.payload
+            known[write.index] = (
+                write.index,
+                event.task_path,
+                write.channel,
+                payload.type,
+                payload.data,
+            )
+    if known:
+        state.put(WRITES + scope, member, pack_writes(list(known.values())))
+        state.changes.members[WRITERS + scope, member] = True
+    remember(recorded.event_id, recorded.part, thread, scope[len(thread) :], state)
+
+
+def checkpoints_deleted(
+    recorded: RecordedEvent,
+    event: CheckpointsDeleted,
+    thread: bytes,
+    record: ThreadRecord,
+    state: State,
+) -> None:
+    """Checkpoints were removed: their rows stay readable by event id, for their children."""
+    scope = state.scope_of(thread, event.copy_id)
+    count = record.count
+    for namespace, checkpoint_id in event.checkpoints:
+        name = checkpoint_field(namespace, checkpoint_id)
+        row = state.row(ROWS + scope, name)
+        life, last = state.removed(scope, name)
+        if row is not None:
+            last = row.event_id
+            count -= 1
+            state.put(HIDDEN + scope, row.event_id, row.pack())
+            state.put(ROWS + scope, name, None)
+            members = state.changes.members
+            members[IDS + scope, namespace_prefix(namespace) + checkpoint_id.encode()] = False
+            members[TIMELINE + scope, timeline_member(checkpoint_id, namespace)] = False
+            members[NEWEST, newest_member(checkpoint_id, scope, namespace)] = False
+            _index_run(row, namespace, checkpoint_id, scope, state, is_in=False)
+        state.put(REMOVED + scope, name, pack_removed(life + 1, last))
+    remember(recorded.event_id, recorded.part, thread, scope[len(thread) :], state)
+    if event.copy_id is None:
+        activity = max(record.activity_ms, recorded.timestamp_ms)
+        state.set_thread(thread, replace(record, count=count, activity_ms=activity))
+
+
+def remember(event_id: bytes, part: int, thread: bytes, epoch: bytes, state: State) -> None:
+    """Note that the log holds a record of a thread."""
+    state.changes.cells[RECORDS + thread, record_field(event_id, part)] = epoch
