@@ -237,6 +237,7 @@ class Applier:
 
         That is not behind the chunk when the view was found elsewhere: cut again from there.
         """
+        await self._verify(partition, seen)
         state = State({}, {})
         if chunk.entries:
             loaded = await self._view.load(partition, wanted_by(chunk.entries))
@@ -249,7 +250,6 @@ class Applier:
                 if second.progress != seen:
                     return self._note(partition, second.progress)
                 state.add(second.cells)
-        await self._verify(partition, seen)
         reached = replace(
             seen,
             next_offset=chunk.next_offset,

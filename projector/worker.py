@@ -203,13 +203,13 @@ class Worker:
                     self._changed.set()
                 if given_up:
                     await self._board.release(given_up)
+                await self._unless_stopped(self._board.wait(self._board.interval))
             except ViewUnavailableError as error:
                 # Work goes on without leases: at worst two do it.
                 logger.warning("leases are not renewed: %s", error)
                 await self._pause(backoff.next())
-                continue
-            backoff = self._backoff()
-            await self._unless_stopped(self._board.wait(self._board.interval))
+            else:
+                backoff = self._backoff()
 
     def _wanted(self) -> list[int]:
         now = monotonic()
