@@ -17,6 +17,7 @@ from projector.layout import (
     SCOPE_LETTERS,
     THREADS,
     WAITING,
+    ThreadRecord,
     split_newest_member,
     split_run_member,
 )
@@ -28,7 +29,6 @@ from .view_suite import (
     OpenView,
     Poison,
     Projection,
-    ThreadRecord,
     Tombstone,
     ViewSuite,
     deleted,
@@ -103,7 +103,7 @@ class ModelView:
             elif key == RUNS:
                 kept = {m for m in members if split_run_member(m)[0] in live}
             else:
-                kept = members if key == RECENT or key[1:] in live else set()
+                kept = {m for m in members if key == RECENT or key[1:] in live}
             found[key] = dict.fromkeys(kept, b"")
         return {key: cell for key, cell in found.items() if cell}
 
@@ -175,7 +175,7 @@ class SweepSuite(ViewSuite):
             model = ModelView()
             items = history(seed, 250)
             await projection.view.discard(0)
-            await projection.begin(b"gener-%02d" % seed)
+            await projection.begin(b"again-%02d" % seed)
             for start in range(0, len(items), 50):
                 batch = items[start : start + 50]
                 model.fold([entry_of(item, start + n) for n, item in enumerate(batch)])
@@ -262,7 +262,7 @@ class SweepSuite(ViewSuite):
                 items = history(seed, 120)
                 model = ModelView()
                 await projection.view.discard(0)
-                assert await projection.view.begin(0, start_of(b"gener-%02d" % (seed + 5)))
+                assert await projection.view.begin(0, start_of(b"again-%02d" % seed))
                 projection.next_offset = 0
                 model.fold([entry_of(item, n) for n, item in enumerate(items)])
                 for item in range(0, 120, 8):

@@ -1,0 +1,235 @@
+"""The reading half: one script call per question, bound check and data in one atomic step."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from projector.errors import ThreadParkedError, ViewCorruptedError
+from projector.layout import (
+    NEWEST,
+    ThreadRecord,
+    checkpoint_field,
+    namespace_prefix,
+    run_prefix,
+    split_run_member,
+)
+from projector.projection import FOLD_VERSION
+from projector.view import (
+    Answer,
+    Page,
+    Selection,
+    StoredCheckpoint,
+    StoredHistory,
+    ThreadPage,
+    ViewBehindError,
+)
+
+from . import scripts
+from .answers import MissingRowError, Walk, checkpoint_of, listed, records_of
+from .keys import KeySpace
+from .scripts import Script
+from .server import Server
+from .spans import Span, export_span, span_of
+
+MAX_PAGE: Final = 250
+"""Entries of one listing call: what Redis answers within a few milliseconds."""
+MAX_RUN_PAGE: Final = 2_000
+
+_FOLD = b"%d" % FOLD_VERSION
+_SCOPE_BYTES = 32
+
+
+class RedisReader:
+    """Answers the saver's questions."""
+
+    def __init__(self, server: Server, keys: KeySpace) -> None:
+        self._server = server
+        self._keys = keys
+
+    async def thread(
+        self, partition: int, bound: int, thread: bytes
+    ) -> Answer[ThreadRecord | None]:
+        """See `ViewReader`."""
+        applied, data, _ = await self._ask(scripts.THREAD, partition, bound, thread)
+        return Answer(applied, self._record(partition, data))
+
+    async def is_removed(
+        self, partition: int, bound: int, *, thread: bytes, namespace: str, checkpoint_id: str
+    ) -> Answer[bool]:
+        """See `ViewReader`."""
+        field = checkpoint_field(namespace, checkpoint_id)
+        applied, data, found = await self._ask(scripts.THREAD, partition, bound, thread, field)
+        self._record(partition, data)
+        return Answer(applied, bool(found))
+
+    async def checkpoint(
+        self,
+        partition: int,
+        bound: int,
+        *,
+        thread: bytes,
+        namespace: str,
+        checkpoint_id: str | None,
+    ) -> Answer[tuple[ThreadRecord | None, StoredCheckpoint | None]]:
+        """See `ViewReader`."""
+        args = [thread, namespace_prefix(namespace)]
+        if checkpoint_id is not None:
+            args.append(checkpoint_id.encode())
+        applied, data, found_id, reply = await self._ask(
+            scripts.CHECKPOINT, partition, bound, *args
+        )
+        record = self._record(partition, data)
+        if record is None or found_id is None:
+            return Answer(applied, (record, None))
+        with self._reading(partition):
+            found = checkpoint_of(record, namespace, found_id.decode(), reply)
+        return Answer(applied, (record, found))
+
+    async def checkpoints(
+        self,
+        partition: int,
+        bound: int,
+        selection: Selection,
+        *,
+        cursor: bytes | None,
+        limit: int,
+        with_values: bool,
+    ) -> Answer[Page]:
+        """See `ViewReader`."""
+        span = span_of(selection, cursor)
+        return await self._page(partition, bound, span, limit=limit, with_values=with_values)
+
+    async def exported(
+        self, partition: int, bound: int, *, thread: bytes, cursor: bytes | None, limit: int
+    ) -> Answer[Page]:
+        """See `ViewReader`."""
+        span = export_span(thread, cursor)
+        return await self._page(partition, bound, span, limit=limit, with_values=True)
+
+    async def history(
+        self,
+        partition: int,
+        bound: int,
+        *,
+        thread: bytes,
+        namespace: str,
+        checkpoint_id: str | None,
+        channels: Sequence[str],
+    ) -> Answer[dict[str, StoredHistory]]:
+        """See `ViewReader`. A long walk takes several calls; it stays in one life of the thread."""
+        first = b"latest" if checkpoint_id is None else b"id"
+        first_id = (checkpoint_id or "").encode()
+        prefix = namespace_prefix(namespace)
+        while True:
+            walk = Walk(channels)
+            mode, at, epoch = first, first_id, b""
+            while True:
+                opened = [channel.encode() for channel in walk.open]
+                applied, data, found_epoch, following, ancestors = await self._ask(
+                    scripts.HISTORY, partition, bound, thread, prefix, mode, at, epoch, *opened
+                )
+                self._record(partition, data)
+                if found_epoch is None:
+                    # The thread was deleted or replaced between two calls.
+                    break
+                if not walk.add(ancestors) or following is None:
+                    return Answer(applied, walk.result())
+                mode, at, epoch = b"parent", following, found_epoch
+
+    async def threads(
+        self, partition: int, bound: int, *, cursor: bytes | None, limit: int
+    ) -> Answer[ThreadPage]:
+        """See `ViewReader`."""
+        start = b"+" if cursor is None else b"(" + cursor
+        count = b"%d" % min(limit, MAX_PAGE)
+        applied, following, parked, entries = await self._ask(
+            scripts.THREADS, partition, bound, start, count
+        )
+        found: list[tuple[ThreadRecord, StoredCheckpoint | None]] = []
+        with self._reading(partition):
+            for data, checkpoint_id, reply in entries:
+                record = ThreadRecord.unpack(data)
+                newest: StoredCheckpoint | None = None
+                if checkpoint_id is not None:
+                    newest = checkpoint_of(record, "", checkpoint_id.decode(), reply)
+                found.append((record, newest))
+            page = ThreadPage(found, following, [ThreadRecord.unpack(data) for data in parked])
+        return Answer(applied, page)
+
+    async def run(
+        self, partition: int, bound: int, *, run_id: str
+    ) -> Answer[Sequence[tuple[ThreadRecord, str, str]]]:
+        """See `ViewReader`. Raises `ThreadParkedError` if one of its threads is parked."""
+        prefix = run_prefix(run_id)
+        # A scope follows the prefix, which may begin with any byte.
+        start, stop = b"[" + prefix, b"(" + prefix + b"\xff" * (_SCOPE_BYTES + 1)
+        count, size = b"%d" % MAX_RUN_PAGE, b"%d" % len(prefix)
+        found: list[tuple[ThreadRecord, str, str]] = []
+        while True:
+            applied, following, flat, members = await self._ask(
+                scripts.RUN, partition, bound, start, stop, count, size
+            )
+            threads = records_of(flat)
+            for record in threads.values():
+                self._refuse_parked(partition, record)
+            for member in members:
+                scope, namespace, checkpoint_id = split_run_member(member)
+                found.append((threads[scope[:16]], namespace, checkpoint_id))
+            if following is None:
+                return Answer(applied, found)
+            start = b"(" + following
+
+    async def _page(
+        self, partition: int, bound: int, span: Span, *, limit: int, with_values: bool
+    ) -> Answer[Page]:
+        args = [span.index, span.thread or b"", span.command, span.start, span.stop]
+        args += [b"%d" % min(limit, MAX_PAGE), b"1" if with_values else b"0"]
+        if span.index == NEWEST and span.namespace is not None:
+            args.append(span.namespace.encode())
+        applied, following, records, parked, entries = await self._ask(
+            scripts.LIST, partition, bound, *args
+        )
+        with self._reading(partition):
+            passed_over = [ThreadRecord.unpack(data) for data in parked]
+            if span.thread is not None:
+                for record in passed_over:
+                    self._refuse_parked(partition, record)
+            found = listed(span.index, span.namespace, records, entries)
+        return Answer(applied, Page(found, following, passed_over))
+
+    async def _ask(self, script: Script, partition: int, bound: int, *args: bytes) -> list[Any]:
+        """Return (position, facts…) of a view that covers the bound."""
+        reply: list[Any] = await self._server.call(
+            script, [self._keys.meta(partition)], [_FOLD, b"%d" % bound, *args]
+        )
+        if not reply[0]:
+            raise ViewBehindError(int(reply[1]))
+        return [int(reply[1]), *reply[2:]]
+
+    def _record(self, partition: int, data: bytes | None) -> ThreadRecord | None:
+        if data is None:
+            return None
+        with self._reading(partition):
+            record = ThreadRecord.unpack(data)
+        self._refuse_parked(partition, record)
+        return record
+
+    def _refuse_parked(self, partition: int, record: ThreadRecord) -> None:
+        if record.parked is not None:
+            offset, reason = record.parked
+            raise ThreadParkedError(
+                record.thread_id or "", partition=partition, offset=offset, reason=reason
+            )
+
+    @contextmanager
+    def _reading(self, partition: int) -> Generator[None]:
+        """Tell bytes that cannot be read from a view that cannot be reached."""
+        try:
+            yield
+        except (MissingRowError, struct.error, LookupError, ValueError) as error:
+            raise ViewCorruptedError(
+                self._server.name, partition=partition, reason=repr(error)
+            ) from error

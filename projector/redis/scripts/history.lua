@@ -1,0 +1,76 @@
+-- ARGV[3]: thread hash, ARGV[4]: namespace prefix, ARGV[5]: 'latest', 'id' or 'parent',
+-- ARGV[6]: id to begin at, or ancestor to go on with, ARGV[7]: epoch to go on in, ARGV[8...]:
+-- channels that are still open.
+-- Answers {1, next offset, record, epoch, ancestor to go on with or false, ancestors}; an ancestor
+-- is {event id, members, writes, closed}, closed a flat list of: channel, kind, offset, and the
+-- value or, where it is unresolved, the row. Without ancestors and epoch: the thread has moved on.
+local MOST_ANCESTORS, MOST_BYTES = 1000, 524288
+local thread, namespace, mode, parent, epoch = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local record = redis.call('HGET', base .. 't', thread)
+if not record or is_parked(record) then
+  return {1, next_offset, record, NO_EPOCH, false, {}}
+end
+local scope = scope_of(thread, record)
+local present = string.sub(record, 1, 16)
+local rows, ancestors, seen, spent = base .. 'c' .. scope, {}, {}, 0
+
+if mode == 'parent' then
+  if epoch ~= present then
+    return {1, next_offset, record, false, false, {}}
+  end
+else
+  local id = parent
+  if mode == 'latest' then
+    id = latest(scope, namespace)
+  end
+  local row = id and redis.call('HGET', rows, namespace .. sized(id))
+  parent = row and parent_of(row)
+end
+
+local open, open_count = {}, 0
+for n = 8, #ARGV do
+  open[ARGV[n]] = true
+  open_count = open_count + 1
+end
+
+local function row_of(field)
+  local row = redis.call('HGET', rows, field)
+  if row then
+    return row
+  end
+  local removed = redis.call('HGET', base .. 'd' .. scope, field)
+  return removed and redis.call('HGET', base .. 'o' .. scope, string.sub(removed, 5))
+end
+
+while parent and open_count > 0 do
+  if #ancestors >= MOST_ANCESTORS or spent >= MOST_BYTES then
+    return {1, next_offset, record, present, parent, ancestors}
+  end
+  local field = namespace .. sized(parent)
+  local row = row_of(field)
+  local event_id = row and string.sub(row, 1, 16)
+  if not row or seen[event_id] then
+    break
+  end
+  seen[event_id] = true
+  local members, writes = writes_of(scope, field, row)
+  local closed = {}
+  each_channel(row, function(name, kind, offset)
+    if open[name] and kind ~= '\0' then
+      open[name] = nil
+      open_count = open_count - 1
+      local found = row
+      if kind == '\1' then
+        found = redis.call('HGET', base .. 'v' .. scope, offset .. name)
+      end
+      for _, fact in ipairs({name, kind, offset, found}) do
+        closed[#closed + 1] = fact
+      end
+      spent = spent + (found and #found or 0)
+    end
+  end)
+  spent = spent + size_of(writes) + size_of(members) + 32
+  ancestors[#ancestors + 1] = {event_id, members, writes, closed}
+  parent = parent_of(row)
+end
+return {1, next_offset, record, present, false, ancestors}

@@ -1,0 +1,86 @@
+-- Goes in front of every question. ARGV[1]: fold version, ARGV[2]: bound.
+-- Answers {0, next offset} when the view does not cover the bound, else {1, next offset, ...}.
+
+local meta = redis.call('HMGET', KEYS[1], 'g', 'v', 'o')
+if not meta[1] or meta[2] ~= ARGV[1] then
+  return {0, '0'}
+end
+local next_offset = meta[3]
+if tonumber(next_offset) < tonumber(ARGV[2]) then
+  return {0, next_offset}
+end
+local base = base_of(meta[1])
+
+-- A row begins: event id 16, offset 8, life 4, parent flag 1, its size 4, its text, channels.
+local function parent_of(row)
+  if string.byte(row, 29) == 0 then
+    return false
+  end
+  return (struct.unpack('>I4c0', row, 30))
+end
+
+-- Calls `visit(name, kind, offset)` for each channel; kind and offset are raw bytes.
+local function each_channel(row, visit)
+  local at = 34 + struct.unpack('>I4', row, 30)
+  local count, name, kind, offset
+  count, at = struct.unpack('>I2', row, at)
+  for _ = 1, count do
+    name, kind, offset, at = struct.unpack('>I2c0c1c8', row, at)
+    visit(name, kind, offset)
+  end
+end
+
+local function size_of(list)
+  local size = 0
+  for n = 1, #list do
+    size = size + (list[n] and #list[n] or 0)
+  end
+  return size
+end
+
+-- The writes on a checkpoint in the life that its row belongs to: members, entries.
+local function writes_of(scope, field, row)
+  local prefix = field .. string.sub(row, 25, 28)
+  local members =
+    redis.call('ZRANGEBYLEX', base .. 'x' .. scope, '[' .. prefix, '(' .. prefix .. '\255')
+  if #members == 0 then
+    return members, members
+  end
+  return members, get_all(base .. 'w' .. scope, members)
+end
+
+-- A checkpoint without values and writes: {row, parent is removed}.
+local function bare(scope, namespace, row)
+  local parent, is_removed = parent_of(row), 0
+  if parent then
+    local field = namespace .. sized(parent)
+    if redis.call('HEXISTS', base .. 'c' .. scope, field) == 0 then
+      is_removed = redis.call('HEXISTS', base .. 'd' .. scope, field)
+    end
+  end
+  return {row, is_removed}
+end
+
+-- A checkpoint with all that belongs to it: {row, parent is removed, values, members, writes}.
+local function whole(scope, namespace, field, row)
+  local fields = {}
+  each_channel(row, function(name, kind, offset)
+    if kind == '\1' then
+      fields[#fields + 1] = offset .. name
+    end
+  end)
+  local values = get_all(base .. 'v' .. scope, fields)
+  local members, writes = writes_of(scope, field, row)
+  local found = bare(scope, namespace, row)
+  found[3], found[4], found[5] = values, members, writes
+  return found
+end
+
+-- The greatest id in a namespace, or false.
+local function latest(scope, namespace)
+  local found = redis.call(
+    'ZREVRANGEBYLEX', base .. 'i' .. scope,
+    '(' .. namespace .. '\255', '[' .. namespace, 'LIMIT', 0, 1
+  )
+  return found[1] and string.sub(found[1], #namespace + 1) or false
+end
