@@ -56,8 +56,10 @@ class Appender:
         self._producer: Producer | None = None
         self._opening = asyncio.Lock()
         self._failed: dict[Producer, asyncio.Task[None]] = {}
+        # Why nothing is acknowledged at present, if so.
         self._last_failure: BaseException | None = None
         self._is_closing = False
+        self._is_closed = False
         self._idle = asyncio.Event()
 
     async def open(self) -> None:
@@ -90,6 +92,8 @@ class Appender:
         while self._pending:
             self._idle.clear()
             await self._idle.wait()
+        # Every record has its verdict; answers that still come change nothing.
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         pumps = [queue.pump for queue in self._queues.values() if queue.pump is not None]
@@ -114,6 +118,11 @@ class Appender:
                     raise
                 # The deadline of the record that was waiting for room has passed.
                 queue.is_withdrawing = False
+            except Exception as error:
+                # The outermost loop of a worker: without it nothing of this partition would go on.
+                log.exception("appending to partition %d failed", partition)
+                if queue.records:
+                    self._give_up(queue.records[0], error)
 
     async def _hand_over(self, partition: int, queue: _Queue) -> None:
         records = queue.records
@@ -129,6 +138,9 @@ class Appender:
             try:
                 if producer is None or self._failed:
                     producer = await self._usable(partition)
+                if producer.is_spent:
+                    self._retire(producer, partition, KafkaError("its sequence numbers run out"))
+                    continue
                 pending.after = self._seen.get(partition, 0)
                 answer = await producer.send(partition, pending.record)
             except (EventStoreError, KafkaError, AssertionError) as error:
@@ -144,13 +156,17 @@ class Appender:
     ) -> None:
         self._last_failure = error
         if isinstance(error, FINAL_ERRORS):
-            pending.is_withdrawn = True
-            pending.reject(LogUnavailableError("appending an event", reason=str(error)), error)
-            self._forget(pending)
+            self._give_up(pending, error)
             return
         if producer is not None and isinstance(error, KafkaError) and not error.retriable:
             self._retire(producer, pending.partition, error)
         await asyncio.sleep(RETRY_INTERVAL)
+
+    def _give_up(self, pending: Pending, error: BaseException) -> None:
+        """Reject a record that no producer has, and never send it."""
+        pending.is_withdrawn = True
+        pending.reject(LogUnavailableError("appending an event", reason=repr(error)), error)
+        self._forget(pending)
 
     async def _usable(self, partition: int) -> Producer:
         """Return the producer to use for a partition.
@@ -172,7 +188,7 @@ class Appender:
     def _retire(self, producer: Producer, partition: int, error: BaseException) -> None:
         if producer.failure is not None:
             return
-        log.warning("a producer failed in partition %d and is replaced: %r", partition, error)
+        log.warning("a producer is replaced because of partition %d: %r", partition, error)
         producer.failure = partition, error
         if self._producer is producer:
             self._producer = None
@@ -190,8 +206,11 @@ class Appender:
     def _answered(self, pending: Pending, producer: Producer, answer: asyncio.Future[Any]) -> None:
         partition = pending.partition
         error = KafkaError("cancelled") if answer.cancelled() else answer.exception()
+        if self._is_closed:
+            return
         if error is None:
             producer.answered(partition)
+            self._last_failure = None
             stored = answer.result()
             if stored.timestamp_type == _LOG_APPEND_TIME:
                 self.saw(partition, stored.offset + 1)
@@ -219,20 +238,17 @@ class Appender:
             if pending.is_handed_over:
                 self._outcomes.look_up(pending)
                 continue
-            pending.is_withdrawn = True
             self._queues[pending.partition].withdraw(pending)
-            reason = f"not sent within {self._timeout:g} s"
-            if self._last_failure is not None:
-                reason += f"; last error: {self._last_failure!r}"
-            pending.reject(
-                LogUnavailableError("appending an event", reason=reason), self._last_failure
-            )
-            self._forget(pending)
+            self._give_up(pending, self._last_failure or _not_sent(self._timeout))
 
     def _forget(self, pending: Pending) -> None:
         self._pending.pop(pending, None)
         if self._is_closing and not self._pending:
             self._idle.set()
+
+
+def _not_sent(timeout: float) -> TimeoutError:
+    return TimeoutError(f"not sent within {timeout:g} s")
 
 
 class _Queue:

@@ -17,6 +17,10 @@ from eventstore.errors import LogUnavailableError
 BATCH_OVERHEAD: Final = 61
 """Bytes that Kafka's frame adds to the records of a batch."""
 
+SEQUENCE_NUMBERS: Final = 2**30
+"""After so many records a producer is replaced. Kafka's sequence numbers go from 2**31 - 1 back to
+0; aiokafka lets them become negative, which the broker refuses."""
+
 _CLOSE_TIMEOUT: Final = 2.0
 
 log = logging.getLogger("langgraph_checkpoint_kafka.log")
@@ -58,6 +62,7 @@ class Producer:
         # Partition → records handed over and not answered. An answer wakes who waits for zero.
         self._outstanding: dict[int, int] = {}
         self._settled = asyncio.Event()
+        self._sent = 0
         self.failure: tuple[int, BaseException] | None = None
         """What made it unusable, and in which partition. Set once."""
 
@@ -90,6 +95,7 @@ class Producer:
             partition=partition,
             headers=record.headers,
         )
+        self._sent += 1
         self._outstanding[partition] = self._outstanding.get(partition, 0) + 1
         return answer
 
@@ -98,6 +104,11 @@ class Producer:
         self._outstanding[partition] -= 1
         if self.failure is not None:
             self._settled.set()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it must be replaced before it runs out of sequence numbers."""
+        return self._sent >= SEQUENCE_NUMBERS
 
     def is_settled(self, partition: int | None = None) -> bool:
         """Tell whether nothing is outstanding, in a partition or at all."""
@@ -132,9 +143,11 @@ class Producer:
         except (KafkaError, OSError) as error:
             log.debug("an abandoned producer's task ended with %r", error)
         accumulator = producer._message_accumulator  # noqa: SLF001 - as above
+        queued = [batch for batches in accumulator._batches.values() for batch in batches]  # noqa: SLF001 - as above
+        # A batch that waits for its retry is expected in this set when it ends, and is not there.
+        accumulator._pending_batches.update(queued)  # noqa: SLF001 - as above
         accumulator.fail_all(KafkaError("the producer was abandoned"))
-        for batches in accumulator._batches.values():  # noqa: SLF001 - as above
-            for batch in batches:
-                # Nobody else reads this one, and asyncio reports exceptions that nobody reads.
-                if batch._drain_waiter.done():  # noqa: SLF001 - as above
-                    batch._drain_waiter.exception()  # noqa: SLF001 - as above
+        for batch in queued:
+            # Nobody else reads this one, and asyncio reports exceptions that nobody reads.
+            if batch._drain_waiter.done():  # noqa: SLF001 - as above
+                batch._drain_waiter.exception()  # noqa: SLF001 - as above
