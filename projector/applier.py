@@ -18,11 +18,14 @@ from typing import Final
 from eventstore.errors import LogIdentityError, LogTruncatedError
 from eventstore.log import EventLog, LogBatch, LogIdentity
 
+from .batch import wanted_after, wanted_by
 from .entries import MAX_BYTES, MAX_ENTRIES, Chunk, Cutter, entry_of, event_id_of
 from .errors import ProjectionHaltedError, ViewVersionError
 from .layout import NO_EVENT
-from .projection import FOLD_VERSION, State, fold, wanted_after, wanted_by
-from .view import CheckpointView, Progress
+from .poison import FOLD_FAILURES, blame_view
+from .projection import FOLD_VERSION, fold
+from .state import State
+from .view import Loaded, Progress, ViewWriter
 
 GENERATION_BYTES: Final = 8
 
@@ -35,7 +38,7 @@ class Applier:
     def __init__(
         self,
         log: EventLog,
-        view: CheckpointView,
+        view: ViewWriter,
         *,
         max_entries: int = MAX_ENTRIES,
         max_bytes: int = MAX_BYTES,
@@ -110,6 +113,10 @@ class Applier:
         """
         async with self._locks[partition]:
             return await self._open(partition, may_replace=may_replace)
+
+    async def end(self, partition: int) -> int:
+        """Return the log's end; see `EventLog.end_position`."""
+        return (await self._log.end_position([partition])).next_offset(partition)
 
     async def discard(self, partition: int) -> None:
         """Forget a partition's view, whatever it is, so that it is made anew."""
@@ -186,8 +193,7 @@ class Applier:
     async def _verify_last(self, partition: int, progress: Progress) -> None:
         """Compare the last record that the view applied with what the log holds in its place."""
         last = progress.next_offset - 1
-        ends = await self._log.end_position([partition])
-        end = ends.next_offset(partition)
+        end = await self.end(partition)
         if progress.next_offset > end:
             raise LogIdentityError(
                 partition,
@@ -228,37 +234,53 @@ class Applier:
                     raise
                 progress = latest
                 continue
-            progress = await self._step(partition, chunk, progress)
+            progress = await self._step(partition, cutter, chunk, progress)
             has_worked = True
         return 0 if progress is None else progress.next_offset
 
-    async def _step(self, partition: int, chunk: Chunk, seen: Progress) -> Progress | None:
+    async def _step(
+        self, partition: int, cutter: Cutter, chunk: Chunk, seen: Progress
+    ) -> Progress | None:
         """Apply one chunk to the view as it was seen; return where the view is now.
 
-        That is not behind the chunk when the view was found elsewhere: cut again from there.
+        That is not behind the chunk when the view was found elsewhere, or when the chunk cannot be
+        folded: cut again from there.
         """
         await self._verify(partition, seen)
-        state = State({}, {})
-        if chunk.entries:
-            loaded = await self._view.load(partition, wanted_by(chunk.entries))
-            if loaded.progress != seen:
-                return self._note(partition, loaded.progress)
-            state = State(loaded.threads, loaded.cells)
-            more = wanted_after(chunk.entries, state)
-            if more is not None:
-                second = await self._view.load(partition, more)
-                if second.progress != seen:
-                    return self._note(partition, second.progress)
-                state.add(second.cells)
+        loaded = await self._load(partition, chunk, seen)
+        if loaded.progress != seen:
+            return self._note(partition, loaded.progress)
+        try:
+            changes = fold(chunk.entries, State(loaded.threads, loaded.cells))
+        except FOLD_FAILURES as error:
+            blame_view(self._view.name, partition, loaded.cells, error)
+            cutter.failed(chunk, reason=f"it cannot be folded: {error!r}")
+            return seen
         reached = replace(
             seen,
             next_offset=chunk.next_offset,
             last_event_id=chunk.last_event_id or seen.last_event_id,
         )
-        changes = fold(chunk.entries, state)
         if await self._view.apply(partition, expected=seen, changes=changes, reached=reached):
             return self._note(partition, reached)
         return await self._look(partition)
+
+    async def _load(self, partition: int, chunk: Chunk, seen: Progress) -> Loaded:
+        """Return all state that a chunk needs, or another progress than `seen` and no use of it."""
+        if not chunk.entries:
+            return Loaded(seen, {}, {})
+        first = await self._view.load(partition, wanted_by(chunk.entries))
+        if first.progress != seen:
+            return first
+        try:
+            more = wanted_after(chunk.entries, State(first.threads, first.cells))
+        except FOLD_FAILURES as error:
+            blame_view(self._view.name, partition, first.cells, error)
+            raise
+        if more is None:
+            return first
+        second = await self._view.load(partition, more)
+        return Loaded(second.progress, first.threads, {**first.cells, **second.cells})
 
     async def _look(self, partition: int) -> Progress | None:
         return self._note(partition, await self._view.progress(partition))

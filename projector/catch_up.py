@@ -86,6 +86,9 @@ class CatchUp:
                 return await self._wait(lag, query)
             except ViewBehindError as behind:
                 lag.applied = behind.applied
+        if lag.applied == 0:
+            # An empty view answers nothing, whatever was asked for: it would look like "not there".
+            lag.wanted = max(lag.wanted, await self._applier.end(lag.partition))
         while True:
             lag.applied = await self._applier.advance(
                 lag.partition, lag.wanted, on_progress=lag.reached

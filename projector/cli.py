@@ -35,7 +35,7 @@ from .display import (
 from .lease import LeaseBoard
 from .metrics import PartitionLag, RestoreProgress, WorkerState, WorkerStatus, measure
 from .restore import restore
-from .view import CheckpointView
+from .view import ViewWriter
 from .worker import Worker
 
 URL_VARIABLE: Final = "LANGGRAPH_KAFKA_URL"
@@ -53,7 +53,7 @@ class Parts:
     """What the commands work with. `setup` is called by the commands, `close` by who opened it."""
 
     log: EventLog
-    view: CheckpointView
+    view: ViewWriter
     board: LeaseBoard
     config: ProjectorConfig
 

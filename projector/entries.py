@@ -19,9 +19,9 @@ from eventstore.codec import decode, decoded_size, split_record_key, thread_of
 from eventstore.errors import CorruptEventError, UnknownEventVersionError
 from eventstore.log import LogBatch, LogRecord
 
+from .batch import Entry, Erased, Readable, Unreadable, independent
 from .errors import ProjectionHaltedError
 from .layout import NO_EVENT
-from .projection import Entry, Erased, Readable, Unreadable, independent
 
 MAX_ENTRIES: Final = 250
 """How many entries are applied at once at most: 2,000 block Redis, and its readers, for 15 ms."""
@@ -53,8 +53,10 @@ class Cutter:
         self._batch = batch
         self._max_entries = max_entries
         self._max_bytes = max_bytes
-        # Entries of the records in the batch's order, as far as they were wanted.
+        # Entry by offset, of those records that were wanted so far.
         self._decoded: dict[int, Entry] = {}
+        # Offset of the event that folding failed at when it was alone.
+        self._suspect = -1
 
     def chunk(self, start: int) -> Chunk:
         """Return the first chunk of what the batch holds at and behind offset `start`.
@@ -89,6 +91,23 @@ class Cutter:
             del entries[count:]
             next_offset = entries[-1].offset + 1
         return Chunk(entries, next_offset, event_id_of(entries[-1]) if entries else None)
+
+    def failed(self, chunk: Chunk, reason: str) -> None:
+        """Take note that a chunk could not be folded, so that the next one is another.
+
+        Chunks become single entries, until one of them fails alone and fails so again on a state
+        that was loaded anew: that one is not readable then.
+        """
+        self._max_entries = 1
+        if len(chunk.entries) > 1:
+            return
+        offset = chunk.entries[0].offset
+        if self._suspect != offset:
+            self._suspect = offset
+            return
+        records = self._batch.records
+        record = records[bisect_left(records, offset, key=_offset_of)]
+        self._decoded[offset] = unreadable(record, reason=reason)
 
     def _entry(self, record: LogRecord) -> Entry:
         entry = self._decoded.get(record.offset)

@@ -15,7 +15,7 @@ from typing import Final
 from eventstore.log import EventLog
 
 from .projection import FOLD_VERSION
-from .view import CheckpointView, Progress
+from .view import Progress, ViewWriter
 
 RATE_WINDOW: Final = 10.0
 """Over how many seconds a rate is taken."""
@@ -53,9 +53,7 @@ class PartitionLag:
         return None
 
 
-async def measure(
-    log: EventLog, view: CheckpointView, partitions: Sequence[int]
-) -> list[PartitionLag]:
+async def measure(log: EventLog, view: ViewWriter, partitions: Sequence[int]) -> list[PartitionLag]:
     """Return the lag of each partition.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Final
 from eventstore.log import EventLog
 
 from .config import ProjectorConfig
-from .view import CheckpointView
+from .view import ViewWriter
 
 STEPS_AT_ONCE: Final = 20
 """How many steps follow one another before another partition has its turn."""
@@ -17,7 +17,7 @@ STEPS_AT_ONCE: Final = 20
 class Tidier:
     """Does a little of what is left to do, each time it is asked to."""
 
-    def __init__(self, log: EventLog, view: CheckpointView, config: ProjectorConfig) -> None:
+    def __init__(self, log: EventLog, view: ViewWriter, config: ProjectorConfig) -> None:
         self._log = log
         self._view = view
         self._config = config

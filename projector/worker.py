@@ -47,7 +47,7 @@ from .metrics import (
 )
 from .restore import restore
 from .tidying import Tidier
-from .view import CheckpointView
+from .view import ViewWriter
 from .waiting import Backoff, first_of
 
 UNREACHABLE: Final = (LogUnavailableError, ViewUnavailableError)
@@ -95,7 +95,7 @@ class Worker:
     def __init__(
         self,
         log: EventLog,
-        view: CheckpointView,
+        view: ViewWriter,
         applier: Applier,
         board: LeaseBoard,
         config: ProjectorConfig | None = None,
