@@ -199,8 +199,11 @@ def identity(connection: apsw.Connection, name: str) -> LogIdentity:
     found = _rows(connection, 0, 0)
     if not found:
         raise LogIdentityError(PARTITION, expected=expected, found="no record")
+    record = _record(found[0])
+    if record.value is None:
+        raise LogIdentityError(PARTITION, expected=expected, found="a tombstone")
     try:
-        event = codec.decode(_record(found[0])).event
+        event = codec.decode(record).event
     except CorruptEventError as error:
         raise LogIdentityError(PARTITION, expected=expected, found=error.reason) from error
     if not isinstance(event, LogStarted):

@@ -18,8 +18,7 @@ from tests.contracts.log_suite import read_all, task_ids, writes_event
 
 async def test_lock_held_too_long_is_unavailable(log: SqliteEventLog, path: Path) -> None:
     """An append that cannot get the lock in time raises, nothing is stored, and later ones are."""
-    other = apsw.Connection(str(path))
-    execute(other, "BEGIN IMMEDIATE")
+    other = locking(path)
     waiting = [log.append(writes_event("thread", str(number))) for number in range(3)]
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(result, LogUnavailableError) for result in results)
@@ -34,17 +33,20 @@ async def test_lock_held_too_long_is_unavailable(log: SqliteEventLog, path: Path
     assert await names_in(log) == ["later"]
 
 
-async def test_lock_freed_in_time_is_waited_for(log: SqliteEventLog, path: Path) -> None:
+async def test_lock_freed_in_time_is_waited_for(path: Path) -> None:
     """An append outlasts another process's short transaction."""
-    other = apsw.Connection(str(path))
-    execute(other, "BEGIN IMMEDIATE")
-    waiting = asyncio.ensure_future(log.append(writes_event("thread", "task")))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    execute(other, "COMMIT")
-    other.close()
-    await waiting
-    assert await names_in(log) == ["task"]
+    async with SqliteDatabase(path, timeout=20.0) as database:
+        log = SqliteEventLog(database)
+        await log.setup()
+        other = locking(path)
+        waiting = asyncio.ensure_future(log.append(writes_event("thread", "task")))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        execute(other, "COMMIT")
+        other.close()
+        await waiting
+        assert await names_in(log) == ["task"]
+        await log.close()
 
 
 @pytest.mark.parametrize(
@@ -123,3 +125,11 @@ def test_every_fault_becomes_an_error_of_ours(code: int) -> None:
 
 async def names_in(log: SqliteEventLog) -> list[str]:
     return task_ids(await read_all(log, 0))
+
+
+def locking(path: Path) -> apsw.Connection:
+    """Return a connection of another program that holds the file's write lock."""
+    other = apsw.Connection(str(path))
+    other.set_busy_timeout(10_000)
+    execute(other, "BEGIN IMMEDIATE")
+    return other

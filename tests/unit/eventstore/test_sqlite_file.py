@@ -101,7 +101,7 @@ async def test_log_without_identity_is_refused(
     """A first record that is another event, or none at all, is no identity."""
     writer = await database.writer()
     event = codec.encode(writes_event("thread", "task"))
-    for value, found in [(event.value, "bad body"), (b"junk", "bad body"), (None, "no value")]:
+    for value, found in [(event.value, "bad body"), (b"junk", "bad body"), (None, "tombstone")]:
         await writer.run(functools.partial(execute, sql=SET_FIRST, values=(value,)))
         with pytest.raises(LogIdentityError, match=found):
             await log.identity(0)
