@@ -146,8 +146,9 @@ class SqliteEventLog:
             return Position()
         request = self._end_request
         if request is None or request.has_begun:
-            request = self._end_request = _EndRequest()
+            request = _EndRequest()
             request.answer = asyncio.wrap_future(live.reader.submit(request.ask))
+            self._end_request = request
         # Shielded: those who share the answer do not share a cancellation.
         bounds = await asyncio.shield(request.answer)
         return Position({records.PARTITION: bounds.end})
