@@ -36,6 +36,7 @@ from .spans import Span, export_span, span_of
 
 MAX_PAGE: Final = 250
 """Entries of one listing call: what Redis answers within a few milliseconds."""
+MAX_PAGE_WITH_VALUES: Final = 100
 MAX_RUN_PAGE: Final = 2_000
 
 _FOLD = b"%d" % FOLD_VERSION
@@ -186,7 +187,8 @@ class RedisReader:
         self, partition: int, bound: int, span: Span, *, limit: int, with_values: bool
     ) -> Answer[Page]:
         args = [span.index, span.thread or b"", span.command, span.start, span.stop]
-        args += [b"%d" % min(limit, MAX_PAGE), b"1" if with_values else b"0"]
+        most = MAX_PAGE_WITH_VALUES if with_values else MAX_PAGE
+        args += [b"%d" % min(limit, most), b"1" if with_values else b"0"]
         if span.index == NEWEST and span.namespace is not None:
             args.append(span.namespace.encode())
         applied, following, records, parked, entries = await self._ask(

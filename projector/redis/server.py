@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, cast
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -13,13 +14,10 @@ from projector.errors import UnsafeViewError, ViewUnavailableError
 
 from .scripts import Script
 
-SOCKET_TIMEOUT: Final = 5.0
+CALL_TIMEOUT: Final = 5.0
 """Seconds until a call that gets no answer counts as failed."""
 MAX_CONNECTIONS: Final = 32
 """Connections of one view; calls beyond that number wait for one to come free."""
-POOL_TIMEOUT: Final = 10.0
-"""Seconds that a call waits for a free connection."""
-
 _CURE = "set maxmemory-policy to noeviction, so that a full server refuses instead of forgetting"
 
 
@@ -30,10 +28,10 @@ def client_at(url: str, **options: Any) -> Redis:
         ValueError: It is not a Redis URL.
     """
     defaults: dict[str, Any] = {
-        "socket_timeout": SOCKET_TIMEOUT,
-        "socket_connect_timeout": SOCKET_TIMEOUT,
+        # A call has one deadline of its own, which costs less than the client's for each part.
+        "socket_timeout": None,
+        "timeout": None,
         "max_connections": MAX_CONNECTIONS,
-        "timeout": POOL_TIMEOUT,
         # Once and at once: for a pooled connection that the server has closed meanwhile.
         "retry": Retry(NoBackoff(), 1),
     }
@@ -52,12 +50,15 @@ def client_at(url: str, **options: Any) -> Redis:
 class Server:
     """A client of one Redis. Nothing of the client library leaves it, exceptions included."""
 
-    def __init__(self, client: Redis, *, prefix: str, owns_client: bool) -> None:
+    def __init__(
+        self, client: Redis, *, prefix: str, call_timeout: float, owns_client: bool
+    ) -> None:
         settings: dict[str, Any] = client.connection_pool.connection_kwargs
         if settings.get("decode_responses"):
             raise ValueError("the client must be made with decode_responses=False")
         # The library's own annotations are incomplete for what is called here.
         self._client = cast("Any", client)
+        self._call_timeout = call_timeout
         self._owns_client = owns_client
         self._is_closed = False
         self.name = f"Redis view {prefix!r} at {_address(settings)}"
@@ -83,7 +84,8 @@ class Server:
     async def verify(self) -> None:
         """Make sure that the server never drops keys by itself."""
         try:
-            memory: dict[str, Any] = await self._client.info("memory")
+            async with asyncio.timeout(self._call_timeout):
+                memory: dict[str, Any] = await self._client.info("memory")
         except (RedisError, OSError) as error:
             raise self._unavailable(error) from error
         policy = memory.get("maxmemory_policy", "unknown")
@@ -101,10 +103,14 @@ class Server:
     async def _execute(self, *args: bytes) -> Any:
         if self._is_closed:
             raise ViewUnavailableError(self.name, reason="it is closed")
-        return await self._client.execute_command(*args)
+        # A call that ends half-way, by this deadline or by cancellation, must not leave its answer
+        # to the connection's next user: the client closes such a connection.
+        async with asyncio.timeout(self._call_timeout):
+            return await self._client.execute_command(*args)
 
     def _unavailable(self, error: Exception) -> ViewUnavailableError:
-        return ViewUnavailableError(self.name, reason=f"{type(error).__name__}: {error}")
+        told = str(error) or f"no answer within {self._call_timeout:g} s"
+        return ViewUnavailableError(self.name, reason=f"{type(error).__name__}: {told}")
 
 
 def _address(settings: dict[str, Any]) -> str:

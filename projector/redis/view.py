@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from .keys import KeySpace
 from .reader import RedisReader
-from .server import Server, client_at
+from .server import CALL_TIMEOUT, Server, client_at
 from .writer import RedisWriter
 
 
@@ -20,18 +20,29 @@ class RedisView(RedisWriter, RedisReader):
     (`decode_responses=False`); `close` closes it only with `owns_client`.
     """
 
-    def __init__(self, client: Redis, *, prefix: str, owns_client: bool = False) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        *,
+        prefix: str,
+        call_timeout: float = CALL_TIMEOUT,
+        owns_client: bool = False,
+    ) -> None:
         keys = KeySpace(prefix)
-        super().__init__(Server(client, prefix=prefix, owns_client=owns_client), keys)
+        server = Server(client, prefix=prefix, call_timeout=call_timeout, owns_client=owns_client)
+        super().__init__(server, keys)
 
     @classmethod
-    def from_url(cls, url: str, *, prefix: str, **client_options: Any) -> Self:
+    def from_url(
+        cls, url: str, *, prefix: str, call_timeout: float = CALL_TIMEOUT, **client_options: Any
+    ) -> Self:
         """Return a view with a connection pool of its own, which `close` closes.
 
-        `client_options` are those of a redis-py connection pool. By default a call fails after 5 s
-        without an answer, and 32 connections are shared by all calls.
+        A call fails after `call_timeout` seconds without an answer. `client_options` are those of a
+        redis-py connection pool; by default all calls share 32 connections.
         """
-        return cls(client_at(url, **client_options), prefix=prefix, owns_client=True)
+        client = client_at(url, **client_options)
+        return cls(client, prefix=prefix, call_timeout=call_timeout, owns_client=True)
 
     @property
     def name(self) -> str:

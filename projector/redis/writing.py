@@ -105,7 +105,7 @@ class Operations:
         leaves: dict[bytes, list[bytes]] = {}
         for (key, member), is_in in changes.members.items():
             if is_in:
-                adds.setdefault(key, []).extend((b"0", member))
+                adds.setdefault(key, []).append(member)
             else:
                 leaves.setdefault(key, []).append(member)
         self.size = size
@@ -142,15 +142,15 @@ class Operations:
 def _packed(
     base: bytes, drops: list[bytes], groups: tuple[tuple[bytes, dict[bytes, list[bytes]]], ...]
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the keys, and the packed operations followed by their arguments."""
+    """Return the keys, and packed: the operations, the sizes of their texts, the texts."""
     # KEYS[1] is the meta key, so these begin at 2. A key with two operations stands there twice.
     keys = [base + key for key in drops]
     operations = [_OPERATION(b"u", index, 0) for index in range(2, 2 + len(keys))]
-    args: list[bytes] = [b""]
+    texts: list[bytes] = []
     for letter, group in groups:
         for key, items in group.items():
             keys.append(base + key)
             operations.append(_OPERATION(letter, len(keys) + 1, len(items)))
-            args += items
-    args[0] = b"".join(operations)
-    return keys, args
+            texts += items
+    sizes = struct.pack(f">{len(texts)}I", *map(len, texts))
+    return keys, [b"".join(operations), sizes, b"".join(texts)]
