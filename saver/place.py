@@ -112,12 +112,13 @@ def thread_id_of(value: object) -> str:
 
 def text_of(key: str, value: object, limit: int) -> str:
     """Return a text that fits into `limit` bytes of UTF-8."""
-    if type(value) is not str:
-        if not isinstance(value, str):
-            raise InvalidConfigError(key, reason=f"expected text, got {type(value).__name__}")
-        value = str(value)
+    if type(value) is str and len(value) <= limit and value.isascii():
+        return value
+    if not isinstance(value, str):
+        raise InvalidConfigError(key, reason=f"expected text, got {type(value).__name__}")
+    value = str(value)
     try:
-        size = len(value) if value.isascii() else len(value.encode())
+        size = len(value.encode())
     except UnicodeEncodeError as error:
         raise InvalidConfigError(key, reason=f"not encodable as UTF-8: {error}") from error
     if size > limit:
