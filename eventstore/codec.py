@@ -51,8 +51,6 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
-_compressor = zstandard.ZstdCompressor(level=1)
-
 
 def digest_of(data: bytes) -> bytes:
     """Return the digest that values carry: BLAKE2b with 16 bytes."""
@@ -127,7 +125,7 @@ def encode(new: NewEvent) -> EncodedEvent:
         ("content-type", CONTENT_TYPE),
     ]
     if len(body) >= COMPRESS_FROM_BYTES:
-        packed = _compressor.compress(body)
+        packed = _zstd.compressor.compress(body)
         if len(packed) < len(body):
             body = packed
             headers.append(("content-encoding", ZSTD))
@@ -211,7 +209,7 @@ def _unpack(value: bytes, encoding: bytes | None) -> dict[str, Any]:
             size = zstandard.frame_content_size(value)
             if size > MAX_BODY_BYTES:
                 raise ValueError(f"the body claims {size} bytes")
-            value = _decompressors.mine.decompress(value)
+            value = _zstd.decompressor.decompress(value)
         except zstandard.ZstdError as error:
             raise ValueError(f"bad zstd frame: {error}") from error
     elif encoding is not None:
@@ -225,14 +223,15 @@ def _unpack(value: bytes, encoding: bytes | None) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-class _Decompressors(threading.local):
-    """One decompressor per OS thread: two threads must not use one at once."""
+class _Zstd(threading.local):
+    """Contexts per OS thread: zstd works without the interpreter's lock, one caller at a time."""
 
     def __init__(self) -> None:
-        self.mine = zstandard.ZstdDecompressor()
+        self.compressor = zstandard.ZstdCompressor(level=1)
+        self.decompressor = zstandard.ZstdDecompressor()
 
 
-_decompressors = _Decompressors()
+_zstd = _Zstd()
 
 
 def _subject(new: NewEvent) -> str:
