@@ -20,10 +20,12 @@ from eventstore.events import (
 from .layout import (
     HIDDEN,
     NO_EVENT,
+    RECORDS,
     REMOVED,
     ROWS,
     WRITES,
     checkpoint_field,
+    record_field,
     write_member,
 )
 from .state import State
@@ -104,6 +106,8 @@ def wanted_by(entries: Sequence[Entry]) -> Wanted:
         if thread is None:
             continue
         threads[thread] = None
+        if isinstance(entry, Erased):
+            cells[RECORDS + thread, record_field(entry.event_id, entry.part)] = None
         if not isinstance(entry, Readable):
             continue
         event = entry.recorded.event

@@ -25,7 +25,6 @@ from .layout import (
     HIDDEN,
     IDS,
     NEWEST,
-    RECORDS,
     REMOVED,
     ROWS,
     RUNS,
@@ -43,7 +42,6 @@ from .layout import (
     pack_removed,
     pack_value,
     pack_writes,
-    record_field,
     run_member,
     timeline_member,
     unpack_writes,
@@ -64,7 +62,7 @@ def checkpoint_saved(
     epoch = record.epoch if event.copy_id is None else event.copy_id
     scope = thread + epoch
     name = checkpoint_field(event.namespace, event.checkpoint_id)
-    before = state.row(ROWS + scope, name)
+    before = state.cell(ROWS + scope, name)
     life, _ = state.removed(scope, name)
     parent = _parent_of(event, scope, state)
     channels: dict[str, Any] = {}
@@ -85,7 +83,6 @@ def checkpoint_saved(
         event.metadata_payloads,
     )
     _show(row, before, event, scope, state)
-    remember(recorded.event_id, recorded.part, thread, epoch, state)
     if event.copy_id is None:
         state.set_thread(
             thread,
@@ -132,13 +129,16 @@ def _resolve(
             return Unresolved(0, f"inherited from event {origin}, which is not in the view"), None
 
 
-def _show(row: Row, before: Row | None, event: CheckpointSaved, scope: bytes, state: State) -> None:
+def _show(
+    row: Row, before: bytes | None, event: CheckpointSaved, scope: bytes, state: State
+) -> None:
     """Put a row in its place and into the indexes; what it replaces stays readable by event id."""
     namespace, checkpoint_id = event.namespace, event.checkpoint_id
     name = checkpoint_field(namespace, checkpoint_id)
     if before is not None:
-        state.put(HIDDEN + scope, before.event_id, before.pack())
-        _index_run(before, namespace, checkpoint_id, scope, state, is_in=False)
+        replaced = Row.unpack(before)
+        state.put(HIDDEN + scope, replaced.event_id, before)
+        _index_run(replaced, namespace, checkpoint_id, scope, state, is_in=False)
     state.put(ROWS + scope, name, row.pack())
     members = state.changes.members
     members[IDS + scope, namespace_prefix(namespace) + checkpoint_id.encode()] = True
@@ -155,7 +155,7 @@ def _index_run(
         state.changes.members[RUNS, run_member(run_id, scope, namespace, checkpoint_id)] = is_in
 
 
-def writes_saved(recorded: RecordedEvent, event: WritesSaved, thread: bytes, state: State) -> None:
+def writes_saved(event: WritesSaved, thread: bytes, state: State) -> None:
     """A task's writes were saved, in the present life of the checkpoint's id."""
     scope = state.scope_of(thread, event.copy_id)
     name = checkpoint_field(event.namespace, event.checkpoint_id)
@@ -177,7 +177,6 @@ def writes_saved(recorded: RecordedEvent, event: WritesSaved, thread: bytes, sta
     if known:
         state.put(WRITES + scope, member, pack_writes(list(known.values())))
         state.changes.members[WRITERS + scope, member] = True
-    remember(recorded.event_id, recorded.part, thread, scope[len(thread) :], state)
 
 
 def checkpoints_deleted(
@@ -192,12 +191,13 @@ def checkpoints_deleted(
     count = record.count
     for namespace, checkpoint_id in event.checkpoints:
         name = checkpoint_field(namespace, checkpoint_id)
-        row = state.row(ROWS + scope, name)
+        data = state.cell(ROWS + scope, name)
         life, last = state.removed(scope, name)
-        if row is not None:
+        if data is not None:
+            row = Row.unpack(data)
             last = row.event_id
             count -= 1
-            state.put(HIDDEN + scope, row.event_id, row.pack())
+            state.put(HIDDEN + scope, last, data)
             state.put(ROWS + scope, name, None)
             members = state.changes.members
             members[IDS + scope, namespace_prefix(namespace) + checkpoint_id.encode()] = False
@@ -205,12 +205,6 @@ def checkpoints_deleted(
             members[NEWEST, newest_member(checkpoint_id, scope, namespace)] = False
             _index_run(row, namespace, checkpoint_id, scope, state, is_in=False)
         state.put(REMOVED + scope, name, pack_removed(life + 1, last))
-    remember(recorded.event_id, recorded.part, thread, scope[len(thread) :], state)
     if event.copy_id is None:
         activity = max(record.activity_ms, recorded.timestamp_ms)
         state.set_thread(thread, replace(record, count=count, activity_ms=activity))
-
-
-def remember(event_id: bytes, part: int, thread: bytes, epoch: bytes, state: State) -> None:
-    """Note that the log holds a record of a thread."""
-    state.changes.cells[RECORDS + thread, record_field(event_id, part)] = epoch

@@ -57,15 +57,17 @@ SCOPE_LETTERS: Final = (ROWS, HIDDEN, REMOVED, VALUES, WRITES, WRITERS, IDS, TIM
 
 # Maps of a thread; the thread hash follows the letter.
 RECORDS: Final = b"l"
-"""record field → epoch: what the log holds of a thread, so that it can be erased there."""
+"""record field → epoch: what the log holds of a thread, so that it can be erased there.
+
+The epoch is a function of the record alone, whatever else is gone from the log: that of the
+incarnation that it names, its copy id, or `placed_epoch`.
+"""
 WAITING: Final = b"q"
 """offset → packed record, of a parked thread."""
 
 HASH_BYTES: Final = 16
 EPOCH_BYTES: Final = 16
 NO_EVENT: Final = b"\0" * 16
-VOID_EPOCH: Final = b"\xff" * 16
-"""Epoch of records that never took effect."""
 
 _U16 = struct.Struct(">H")
 _U32 = struct.Struct(">I")
@@ -76,6 +78,19 @@ u64 = _U64.pack
 def epoch_of(incarnation: int) -> bytes:
     """Return the epoch that a thread has since its deletion at offset `incarnation` (0: never)."""
     return bytes(8) + _U64.pack(incarnation)
+
+
+def placed_epoch(offset: int) -> bytes:
+    """Return the epoch of a record that names no incarnation: a deletion, or an unreadable one.
+
+    Its place tells what it belongs to: to the past when the thread was deleted behind it.
+    """
+    return b"\xff" * 8 + _U64.pack(offset)
+
+
+def is_copy(epoch: bytes) -> bool:
+    """Tell whether an epoch is the id of a copy; ids are random, and no other epoch is like one."""
+    return epoch[:8] not in {bytes(8), b"\xff" * 8}
 
 
 def _sized(text: str) -> bytes:
@@ -195,11 +210,14 @@ class ThreadRecord:
     """When the log stored the last event that changed what is visible."""
     parked: tuple[int, str] | None = None
     """(offset, reason) of the event that the thread waits behind."""
+    parked_last: int = 0
+    """Offset of the last record of a parked thread that cannot be read."""
 
     def pack(self) -> bytes:
         """Return the record's bytes."""
+        parked = None if self.parked is None else (*self.parked, self.parked_last)
         rest: bytes = msgpack.packb(
-            (self.incarnation, self.thread_id, self.count, self.activity_ms, self.parked)
+            (self.incarnation, self.thread_id, self.count, self.activity_ms, parked)
         )
         return self.epoch + (b"\1" if self.parked else b"\0") + rest
 
@@ -207,9 +225,11 @@ class ThreadRecord:
     def unpack(cls, data: bytes) -> ThreadRecord:
         """Return the record of `pack`'s bytes."""
         incarnation, thread_id, count, activity_ms, parked = msgpack.unpackb(data[17:])
-        return cls(
-            data[:16], incarnation, thread_id, count, activity_ms, tuple(parked) if parked else None
-        )
+        record = (data[:16], incarnation, thread_id, count, activity_ms)
+        if parked is None:
+            return cls(*record)
+        offset, reason, last = parked
+        return cls(*record, (offset, reason), last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,21 +312,17 @@ class Row:
     def unpack(cls, data: bytes) -> Row:
         """Return the row of `pack`'s bytes."""
         event_id, offset, life = _ROW_HEAD.unpack_from(data)
-        at = _ROW_HEAD.size
-        has_parent = data[at]
-        (size,) = _U32.unpack_from(data, at + 1)
-        at += 5
-        parent_id = data[at : at + size].decode() if has_parent else None
-        at += size
-        (count,) = _U16.unpack_from(data, at)
-        at += 2
+        at = _ROW_HEAD.size + 5
+        end: int = at + _U32.unpack_from(data, at - 4)[0]
+        parent_id = data[at:end].decode() if data[at - 5] else None
+        count: int = _U16.unpack_from(data, end)[0]
         names: list[tuple[str, int, int]] = []
+        at = end + 2
         for _ in range(count):
-            (size,) = _U16.unpack_from(data, at)
-            at += 2 + size
-            (ref,) = _U64.unpack_from(data, at + 1)
-            names.append((data[at - size : at].decode(), data[at], ref))
-            at += 9
+            end = at + 2 + _U16.unpack_from(data, at)[0]
+            state, ref = _REF.unpack_from(data, end)
+            names.append((data[at + 2 : end].decode(), state, ref))
+            at = end + _REF.size
         timestamp_ms, versions, missing, kind, body, metadata, payloads = msgpack.unpackb(data[at:])
         channels: dict[str, tuple[Version, ValueRef]] = {}
         for (name, state, ref), version in zip(names, versions, strict=True):

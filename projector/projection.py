@@ -23,15 +23,17 @@ from eventstore.events import (
 )
 
 from .batch import Entry, Erased, Readable, Unreadable, independent, wanted_after, wanted_by
-from .checkpoints import checkpoint_saved, checkpoints_deleted, remember, writes_saved
+from .checkpoints import checkpoint_saved, checkpoints_deleted, writes_saved
 from .layout import (
     DEAD,
+    NO_EVENT,
     POISON,
     RECORDS,
-    VOID_EPOCH,
     WAITING,
     ThreadRecord,
     epoch_of,
+    is_copy,
+    placed_epoch,
     record_field,
     u64,
 )
@@ -50,6 +52,9 @@ __all__ = [
     "wanted_after",
     "wanted_by",
 ]
+
+Append = CheckpointSaved | WritesSaved | CheckpointsDeleted | ThreadCopied
+"""What continues an incarnation of a thread, and is void in a later one."""
 
 FOLD_VERSION: Final = 1
 """Part of every view's progress; raised whenever the same log would fold to another view."""
@@ -76,85 +81,94 @@ def _fold_event(entry: Readable, state: State) -> None:
     event = recorded.event
     if isinstance(event, ThreadErased):
         _erased(event, state)
-        return
-    if recorded.thread_id is None:
-        return
-    thread = thread_hash(recorded.thread_id)
-    record = state.thread(thread)
-    if isinstance(event, ThreadDeleted):
-        _deleted(recorded, thread, record, state)
-        return
-    if record is not None and record.parked is not None:
+    elif recorded.thread_id is None:
+        pass
+    elif isinstance(event, ThreadDeleted):
+        _deleted(recorded, recorded.thread_id, state)
+    elif isinstance(event, Append):
+        _fold_append(entry, event, recorded.thread_id, state)
+
+
+def _fold_append(entry: Readable, event: Append, thread_id: str, state: State) -> None:
+    recorded = entry.recorded
+    thread = thread_hash(thread_id)
+    record = _current(thread_id, event.incarnation, state)
+    epoch = epoch_of(event.incarnation) if event.copy_id is None else event.copy_id
+    _remember(thread, recorded.event_id, recorded.part, epoch, state)
+    if record.parked is not None:
         state.put(WAITING + thread, u64(recorded.offset), entry.packed())
-        remember(recorded.event_id, recorded.part, thread, record.epoch, state)
         return
-    if isinstance(event, CheckpointSaved | WritesSaved | CheckpointsDeleted | ThreadCopied):
-        _fold_append(recorded, event, thread, record, state)
-
-
-def _fold_append(
-    recorded: RecordedEvent,
-    event: CheckpointSaved | WritesSaved | CheckpointsDeleted | ThreadCopied,
-    thread: bytes,
-    record: ThreadRecord | None,
-    state: State,
-) -> None:
-    record = _current(recorded, event.incarnation, thread, record, state)
     if event.incarnation < record.incarnation:
-        remember(recorded.event_id, recorded.part, thread, VOID_EPOCH, state)
+        if event.copy_id is not None:
+            state.changes.members[DEAD, thread + event.copy_id] = True
         return
     match event:
         case CheckpointSaved():
             checkpoint_saved(recorded, event, thread, record, state)
         case WritesSaved():
-            writes_saved(recorded, event, thread, state)
+            writes_saved(event, thread, state)
         case CheckpointsDeleted():
             checkpoints_deleted(recorded, event, thread, record, state)
         case ThreadCopied():
             _copied(recorded, event, thread, record, state)
 
 
-def _current(
-    recorded: RecordedEvent,
-    incarnation: int,
-    thread: bytes,
-    record: ThreadRecord | None,
-    state: State,
-) -> ThreadRecord:
+def _current(thread_id: str, incarnation: int, state: State) -> ThreadRecord:
     """Return the record of the thread that an event belongs to, made or moved on as needed."""
+    thread = thread_hash(thread_id)
+    record = state.thread(thread)
     if record is None or incarnation > record.incarnation:
         # Where an incarnation is met that no deletion began, the deletion is gone from the log,
         # erased together with what it deleted.
-        return _begin(thread, record, incarnation, recorded.thread_id, state)
+        return _begin(thread, incarnation, thread_id, state)
     if record.thread_id is None and incarnation == record.incarnation:
-        record = replace(record, thread_id=recorded.thread_id)
+        record = replace(record, thread_id=thread_id)
         state.set_thread(thread, record)
     return record
 
 
-def _begin(
-    thread: bytes,
-    before: ThreadRecord | None,
-    incarnation: int,
-    thread_id: str | None,
-    state: State,
-) -> ThreadRecord:
+def _begin(thread: bytes, incarnation: int, thread_id: str | None, state: State) -> ThreadRecord:
     """Begin an incarnation; what the one before it held becomes unreachable."""
+    before = state.thread(thread)
     record = ThreadRecord(epoch_of(incarnation), incarnation, thread_id, 0, 0)
     if before is not None:
         state.changes.members[DEAD, thread + before.epoch] = True
         if before.parked is not None:
-            state.drop(WAITING + thread)
+            record = _still_parked(thread, before, record, state)
     state.begin_scope(thread, record)
     return record
 
 
-def _deleted(
-    recorded: RecordedEvent, thread: bytes, record: ThreadRecord | None, state: State
-) -> None:
-    remember(recorded.event_id, recorded.part, thread, VOID_EPOCH, state)
+def _still_parked(
+    thread: bytes, before: ThreadRecord, record: ThreadRecord, state: State
+) -> ThreadRecord:
+    """Clear what the deletion cleared; a record behind it that cannot be read parks on.
+
+    A deletion that is in the log stands behind all that was folded. One that is gone is noticed
+    late, when records behind it have been folded already.
+    """
+    if before.parked is None or before.parked_last < record.incarnation:
+        state.drop(WAITING + thread)
+        return record
+    offset, reason = before.parked
+    if offset < record.incarnation:
+        # What was parked on both sides waits in one map; its front stays there until the next
+        # deletion, and nobody looks at it.
+        offset = before.parked_last
+    return replace(
+        record,
+        thread_id=record.thread_id or before.thread_id,
+        parked=(offset, reason),
+        parked_last=before.parked_last,
+    )
+
+
+def _deleted(recorded: RecordedEvent, thread_id: str, state: State) -> None:
+    thread = thread_hash(thread_id)
+    _remember(thread, recorded.event_id, recorded.part, placed_epoch(recorded.offset), state)
+    record = state.thread(thread)
     if record is None or recorded.offset > record.incarnation:
-        _begin(thread, record, recorded.offset, recorded.thread_id, state)
+        _begin(thread, recorded.offset, thread_id, state)
 
 
 def _copied(
@@ -167,10 +181,8 @@ def _copied(
     if record.count:
         # A put won the race for the target: the copy is void, and its scope unreachable for ever.
         state.changes.members[DEAD, thread + event.copy_id] = True
-        remember(recorded.event_id, recorded.part, thread, VOID_EPOCH, state)
         return
     state.changes.members[DEAD, thread + record.epoch] = True
-    remember(recorded.event_id, recorded.part, thread, event.copy_id, state)
     copied = replace(
         record,
         epoch=event.copy_id,
@@ -184,15 +196,22 @@ def _erased(event: ThreadErased, state: State) -> None:
     thread = event.thread_hash
     record = state.thread(thread)
     if record is None or event.incarnation > record.incarnation:
-        _begin(thread, record, event.incarnation, None, state)
-    elif event.incarnation == record.incarnation and not record.count:
+        record = _begin(thread, event.incarnation, None, state)
+    if event.incarnation == record.incarnation and not record.count and record.parked is None:
         state.set_thread(thread, replace(record, thread_id=None))
 
 
 def _fold_tombstone(entry: Erased, state: State) -> None:
-    if entry.thread_id is not None:
-        thread = thread_hash(entry.thread_id)
-        state.changes.cells[RECORDS + thread, record_field(entry.event_id, entry.part)] = None
+    if entry.thread_id is None:
+        return
+    thread = thread_hash(entry.thread_id)
+    key, field = RECORDS + thread, record_field(entry.event_id, entry.part)
+    epoch = state.cell(key, field)
+    record = state.thread(thread)
+    if epoch is not None and is_copy(epoch) and (record is None or record.epoch != epoch):
+        # A copy that never became visible is erased; its scope may be swept.
+        state.changes.members[DEAD, thread + epoch] = True
+    state.put(key, field, None)
 
 
 def _fold_unreadable(entry: Unreadable, state: State) -> None:
@@ -200,10 +219,17 @@ def _fold_unreadable(entry: Unreadable, state: State) -> None:
         state.changes.cells[POISON, u64(entry.offset)] = entry.reason.encode()
         return
     thread = thread_hash(entry.thread_id)
-    record = state.thread(thread)
-    if record is None:
-        record = _begin(thread, None, 0, entry.thread_id, state)
-    remember(entry.event_id, entry.part, thread, record.epoch, state)
+    record = state.thread(thread) or _begin(thread, 0, entry.thread_id, state)
+    if entry.event_id != NO_EVENT:
+        _remember(thread, entry.event_id, entry.part, placed_epoch(entry.offset), state)
     state.put(WAITING + thread, u64(entry.offset), entry.packed)
-    if record.parked is None:
-        state.set_thread(thread, replace(record, parked=(entry.offset, entry.reason)))
+    parked = record.parked or (entry.offset, entry.reason)
+    state.set_thread(
+        thread,
+        replace(record, thread_id=entry.thread_id, parked=parked, parked_last=entry.offset),
+    )
+
+
+def _remember(thread: bytes, event_id: bytes, part: int, epoch: bytes, state: State) -> None:
+    """Note that the log holds a record of a thread."""
+    state.put(RECORDS + thread, record_field(event_id, part), epoch)
