@@ -29,7 +29,7 @@ T = TypeVar("T")
 Dump = dict[bytes, dict[bytes, bytes]]
 
 
-async def nothing(*_: object) -> None:
+async def nothing() -> None:
     """The fault that is none."""
 
 
@@ -42,8 +42,8 @@ class FaultyLog:
     """Offset → what is read in place of the record there."""
     missing: set[int] = field(default_factory=set)
     """Offsets whose records are gone, as after compaction."""
-    before_read: Callable[[int], Awaitable[None]] = nothing
-    """Awaited with the start of each read."""
+    before_read: Callable[[], Awaitable[None]] = nothing
+    """Awaited in front of each read, and behind each batch of a tail."""
     end_of: Callable[[int], int] = lambda end: end
     first: int = 0
     log_identity: Callable[[LogIdentity], LogIdentity] = lambda identity: identity
@@ -68,12 +68,12 @@ class FaultyLog:
 
     async def read(self, partition: int, start: int, stop: int) -> LogBatch:
         self.reads += 1
-        await self.before_read(start)
+        await self.before_read()
         return self._spoil(await self.log.read(partition, start, stop))
 
     async def tail(self, positions: Mapping[int, int]) -> AsyncIterator[LogBatch]:
         async for batch in self.log.tail(positions):
-            await self.before_read(batch.start)
+            await self.before_read()
             yield self._spoil(batch)
 
     async def end_position(self, partitions: Collection[int]) -> Position:
@@ -218,10 +218,10 @@ def once(fault: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
     return happen
 
 
-def raising(error: BaseException) -> Callable[..., Awaitable[None]]:
+def raising(error: BaseException) -> Callable[[], Awaitable[None]]:
     """Return a fault that raises."""
 
-    async def happen(*_: object) -> None:
+    async def happen() -> None:
         raise error
 
     return happen

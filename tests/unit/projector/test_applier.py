@@ -194,7 +194,7 @@ class TestTogether:
         applier = ground.applier()
         is_reading = asyncio.Event()
 
-        async def block(_: int) -> None:
+        async def block() -> None:
             if not is_reading.is_set():
                 is_reading.set()
                 await asyncio.Event().wait()
