@@ -1,14 +1,14 @@
 """Everything that a view and its projector can raise at run time.
 
-    ProjectionError
-    ├── ProjectionLagError       the view did not reach the wanted position in time
-    ├── ThreadParkedError        the thread waits behind an event that cannot be read
-    ├── ValueUnresolvedError     a value refers to something that is not there
-    ├── ProjectionHaltedError    an event type newer than this fold
-    ├── ViewVersionError         the view was made by another version of the fold
-    ├── ViewUnavailableError     the view's server did not answer
-    ├── UnsafeViewError          the view's server has a setting that would lose parts of the view
-    └── ViewCorruptedError       the view contradicts itself: rebuild it
+ProjectionError
+├── ProjectionLagError       the view did not reach the wanted position in time
+├── ThreadParkedError        the thread waits behind an event that cannot be read
+├── ValueUnresolvedError     a value refers to something that is not there
+├── ProjectionHaltedError    an event type newer than this fold
+├── ViewVersionError         the view was made by another version of the fold
+├── ViewUnavailableError     the view's server did not answer
+├── UnsafeViewError          the view's server has a setting that would lose parts of the view
+└── ViewCorruptedError       the view contradicts itself: rebuild it
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class ProjectionLagError(ProjectionError, TimeoutError):
 class ThreadParkedError(ProjectionError):
     """The thread waits behind an event that cannot be read; its later events are not applied."""
 
-    def __init__(
-        self, thread_id: str, *, partition: int, offset: int, reason: str
-    ) -> None:
+    def __init__(self, thread_id: str, *, partition: int, offset: int, reason: str) -> None:
         super().__init__(
             f"thread {thread_id!r} is parked at partition {partition}, offset {offset}: {reason}; "
             f"deleting the thread clears it"

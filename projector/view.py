@@ -1,4 +1,4 @@
-"""The port: what a view promises, as two protocols. Adapters are `redis.RedisView`, `sqlite.SqliteView`.
+"""The port: what a view promises, in two protocols. Adapters: `redis.RedisView`, `sqlite.SqliteView`.
 
 The writing half is three verbs over the maps and sorted sets of `layout`; it holds no rule of the
 domain. The reading half answers the saver's questions; each answer is one consistent state of one
@@ -23,7 +23,7 @@ Cell: TypeAlias = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a partition's view has come, and which view it is. Stored with the data, atomically."""
+    """How far a partition's view has come, and which view it is. Stored in one step with the data."""
 
     generation: bytes
     """Random (8 bytes), new whenever the view starts from nothing."""
@@ -38,8 +38,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """State that a batch needs. Cells of `live` lie in the thread's live scope, as the thread's
-    record names it: the adapter puts the scope behind the letter."""
+    """State that a batch needs.
+
+    Cells of `live` lie in the thread's live scope, as the thread's record names it: the adapter
+    puts the scope behind the letter.
+    """
 
     threads: Sequence[bytes]
     """Thread hashes whose records are wanted."""
@@ -141,7 +144,7 @@ class StoredHistory:
     """What an ancestor walk found for one channel."""
 
     writes: Sequence[tuple[bytes, Sequence[StoredWrite]]]
-    """Per ancestor, from the nearest one: its event id and its writes for the channel, unordered."""
+    """Per ancestor, the nearest first: its event id and its writes for the channel, unordered."""
     seed: StoredValue | None
     """The nearest ancestor's value; None when the walk reached the root."""
     unresolved: str | None = None
@@ -231,7 +234,9 @@ class ViewReader(Protocol):
     `ViewUnavailableError` when the server does not answer: never an empty answer for one of those.
     """
 
-    async def thread(self, partition: int, bound: int, thread: bytes) -> Answer[ThreadRecord | None]:
+    async def thread(
+        self, partition: int, bound: int, thread: bytes
+    ) -> Answer[ThreadRecord | None]:
         """Return a thread's record."""
         ...
 
@@ -244,7 +249,7 @@ class ViewReader(Protocol):
         namespace: str,
         checkpoint_id: str | None,
     ) -> Answer[tuple[ThreadRecord | None, StoredCheckpoint | None]]:
-        """Return one checkpoint, the one with the greatest id when none is named, and its thread."""
+        """Return one checkpoint, that with the greatest id when none is named, and its thread."""
         ...
 
     async def is_removed(
@@ -263,13 +268,13 @@ class ViewReader(Protocol):
         limit: int,
         with_values: bool,
     ) -> Answer[Page]:
-        """Return up to `limit` checkpoints, greatest id first; ids that are equal in a stable order.
+        """Return up to `limit` checkpoints, greatest id first; equal ids in a stable order.
 
         Without values, `values` and `writes` are empty.
         """
         ...
 
-    async def history(  # noqa: PLR0913 - one argument per fact of the question
+    async def history(
         self,
         partition: int,
         bound: int,
@@ -301,8 +306,10 @@ class ViewReader(Protocol):
     async def exported(
         self, partition: int, bound: int, *, thread: bytes, cursor: bytes | None, limit: int
     ) -> Answer[Page]:
-        """Return up to `limit` of a thread's checkpoints, in the byte order of `TIMELINE`, oldest
-        id first, with values and writes, for copying."""
+        """Return up to `limit` of a thread's checkpoints with values and writes, for copying.
+
+        In the byte order of `TIMELINE`: oldest id first.
+        """
         ...
 
 
