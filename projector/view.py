@@ -1,4 +1,4 @@
-"""The port: what a view promises, in two protocols. Adapters: `redis.RedisView`, `sqlite.SqliteView`.
+"""The port: what a view promises, in two protocols. Adapters: `RedisView` and `SqliteView`.
 
 The writing half is three verbs over the maps and sorted sets of `layout`; it holds no rule of the
 domain. The reading half answers the saver's questions; each answer is one consistent state of one
@@ -23,7 +23,7 @@ Cell: TypeAlias = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a partition's view has come, and which view it is. Stored in one step with the data."""
+    """How far a partition's view has come, and which view it is. Stored together with the data."""
 
     generation: bytes
     """Random (8 bytes), new whenever the view starts from nothing."""
