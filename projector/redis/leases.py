@@ -32,12 +32,13 @@ class RedisBoard:
     """
 
     def __init__(self, view: RedisView, *, ttl: float = DEFAULT_TTL) -> None:
+        self.view = view
         self._server = view.server
         self._keys = view.keys
         self._ttl = b"%d" % max(round(ttl * 1000), 3)
         self._member = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(6).hex()}".encode()
-        # What this member was last told to hold, and who else was there then.
-        self._held: frozenset[int] = frozenset()
+        # Leases that this member took and did not give back, and who else was there last.
+        self._taken: set[int] = set()
         self._others: list[bytes] = []
         self.interval = ttl / 3
 
@@ -53,26 +54,28 @@ class RedisBoard:
         # Members begin at places of their own, so that they seldom reach for the same lease.
         wanted = sorted(partitions)
         first = rank * len(wanted) // len(members)
-        free = [n for n in wanted[first:] + wanted[:first] if n not in self._held]
-        for number in [*sorted(self._held.intersection(partitions)), *free]:
+        free = [n for n in wanted[first:] + wanted[:first] if n not in self._taken]
+        for number in [*sorted(self._taken.intersection(partitions)), *free]:
             if len(held) >= share:
                 break
             if await self._claim(number):
                 held.add(number)
-        self._held = frozenset(held)
-        return self._held
+                self._taken.add(number)
+            else:
+                self._taken.discard(number)
+        return frozenset(held)
 
     async def release(self, partitions: Collection[int]) -> None:
         """Delete the leases that are still this member's, and wake the others."""
-        self._held -= frozenset(partitions)
         for number in partitions:
             await self._server.call(_RELEASE, [self._lease(number)], [self._member])
+            self._taken.discard(number)
         await self._wake_others()
 
     async def leave(self) -> None:
         """Delete this member's leases and its entry, and wake the others."""
         await self._server.command(b"ZREM", self._members, self._member)
-        await self.release(self._held)
+        await self.release(frozenset(self._taken))
 
     async def wait(self, timeout: float) -> None:
         """Return when another member called, or after `timeout` seconds."""
