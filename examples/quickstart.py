@@ -260,9 +260,9 @@ async def print_events(demo: Demo) -> None:
         types.append(type_name)
         match recorded.event:
             case CheckpointSaved() as saved:
-                step, channels = str(saved.metadata.get("step")), list(saved.channels)
+                step, channels = str(saved.metadata.get("step")), sorted(saved.channels)
             case WritesSaved() as saved:
-                step, channels = "", [write.channel for write in saved.writes]
+                step, channels = "", sorted(write.channel for write in saved.writes)
             case _:
                 step, channels = "", []
         name = recorded.event_id.hex()[:8]

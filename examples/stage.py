@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -82,6 +83,8 @@ def own_servers() -> Generator[str]:
     # The tool that starts real servers for the tests; no part of the distribution.
     from services import default_services  # noqa: PLC0415 - whoever has servers does not need it
 
+    # One broker on purpose: the log's warning that it has no replicas would come with every act.
+    logging.getLogger("langgraph_checkpoint_kafka").setLevel(logging.ERROR)
     with default_services().held("kafka", "redis") as servers:
         yield f"kafka://{servers.kafka}/demo-{uuid4().hex}?redis={servers.redis}"
 
