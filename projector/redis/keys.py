@@ -11,8 +11,8 @@ from binascii import crc_hqx
 from itertools import count
 from typing import Final
 
-PREFIX_LIMIT: Final = 100
-"""Characters; every key repeats the prefix."""
+PREFIX_LIMIT: Final = 249
+"""Characters: as many as the name of a Kafka topic may have. Every key repeats the prefix."""
 
 _PREFIX = re.compile(rf"[A-Za-z0-9._-]{{1,{PREFIX_LIMIT}}}")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
+from projector.errors import ViewCorruptedError
 from projector.layout import Row, newest_member, run_member, split_timeline_member
 from projector.projection import FOLD_VERSION
 from projector.view import Changes, Loaded, Progress, Wanted
@@ -51,7 +53,12 @@ class RedisWriter:
         """See `ViewWriter`. A view of another fold version loads as its progress alone."""
         keys, args = [self._keys.meta(partition)], [_FOLD, pack_wanted(wanted)]
         reply: list[Any] = await self._server.call(scripts.LOAD, keys, args)
-        return loaded_of(wanted, reply)
+        try:
+            return loaded_of(wanted, reply)
+        except (struct.error, LookupError, ValueError) as error:
+            raise ViewCorruptedError(
+                self._server.name, partition=partition, reason=repr(error)
+            ) from error
 
     async def apply(
         self, partition: int, *, expected: Progress, changes: Changes, reached: Progress
