@@ -81,17 +81,15 @@ async def _postgres() -> AsyncGenerator[BaseCheckpointSaver[Any], None]:
 @asynccontextmanager
 async def _projector(url: str) -> AsyncGenerator[None, None]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "langgraph.checkpoint.kafka.cli",
-        "projector",
-        "run",
-        "--url",
-        url,
+        Path(sys.executable).with_name("langgraph-kafka"),
+        *("projector", "run", "--url", url),
         stdout=asyncio.subprocess.DEVNULL,
     )
     try:
         yield
+        if process.returncode is not None:
+            raise AssertionError(f"the projector ended with {process.returncode}")
     finally:
-        process.terminate()
+        if process.returncode is None:
+            process.terminate()
         await process.wait()
