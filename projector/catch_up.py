@@ -44,6 +44,12 @@ class CatchUp:
         self._applier = applier
         self._patience = patience
         self._deadline = deadline
+        # Partitions whose view nobody else moved while the last read waited in vain. Reads of them
+        # wait for a single look only, until one finds the view moved.
+        self._unattended: set[int] = set()
+        # How often reads of this process began or ended helping, by partition: tells a view that
+        # they moved from one that somebody else moved.
+        self._helps: defaultdict[int, int] = defaultdict(int)
         # Reads that wait, by partition: (the next offset that they want, what wakes them).
         self._waiting: defaultdict[int, set[_Waiter]] = defaultdict(set)
 
@@ -90,9 +96,13 @@ class CatchUp:
             # An empty view answers nothing, whatever was asked for: it would look like "not there".
             lag.wanted = max(lag.wanted, await self._applier.end(lag.partition))
         while True:
-            lag.applied = await self._applier.advance(
-                lag.partition, lag.wanted, on_progress=lag.reached
-            )
+            self._helps[lag.partition] += 1
+            try:
+                lag.applied = await self._applier.advance(
+                    lag.partition, lag.wanted, on_progress=lag.reached
+                )
+            finally:
+                self._helps[lag.partition] += 1
             self.notify(lag.partition, lag.applied)
             try:
                 return await query(lag.wanted)
@@ -102,7 +112,9 @@ class CatchUp:
 
     async def _wait(self, lag: _Lag, query: Callable[[int], Awaitable[T]]) -> T:
         """Ask again when woken and now and then; raise `ViewBehindError` when patience ends."""
-        until = monotonic() + self._patience
+        is_attended = lag.partition not in self._unattended
+        helps = self._helps[lag.partition]
+        until = monotonic() + (self._patience if is_attended else _FIRST_POLL)
         pause = _FIRST_POLL
         waiter = _Waiter(lag.wanted)
         self._waiting[lag.partition].add(waiter)
@@ -111,11 +123,18 @@ class CatchUp:
                 left = until - monotonic()
                 await waiter.wait(min(pause, left))
                 try:
-                    return await query(lag.wanted)
+                    answer = await query(lag.wanted)
                 except ViewBehindError as behind:
-                    lag.applied = behind.applied
                     if monotonic() >= until:
+                        if behind.applied <= lag.applied:
+                            self._unattended.add(lag.partition)
+                        lag.applied = behind.applied
                         raise
+                    lag.applied = behind.applied
+                else:
+                    if self._helps[lag.partition] == helps:
+                        self._unattended.discard(lag.partition)
+                    return answer
                 pause = min(pause * 2, _LAST_POLL)
         finally:
             self._waiting[lag.partition].discard(waiter)
