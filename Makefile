@@ -55,8 +55,8 @@ test-unit: $(DEV_STAMP)
 	$(PYTEST) -m "$(HERMETIC)" --ignore tests/conformance
 
 # The built wheel without its sources: an environment of its own that sees the development
-# environment's packages (after its own, and without the editable install), and a folder that holds
-# the tests and nothing else.
+# environment's packages (after its own, and without the editable install), and a folder without our
+# four packages.
 test-wheel: $(DEV_STAMP)
 	rm -rf $(WHEEL) && mkdir -p $(WHEEL)
 	$(PY) -m build --no-isolation --outdir $(WHEEL)/dist . >$(WHEEL)/log || { cat $(WHEEL)/log; exit 1; }
@@ -77,7 +77,7 @@ $(PY) -m venv --without-pip $(1)/venv
 $(PY) -c '$(SITE)' >"$$($(1)/venv/bin/python -c '$(SITE)')/development.pth"
 $(if $(2),$(PY) -m pip --python $(1)/venv/bin/python install $(PIP_OPTIONS) --ignore-installed $(2))
 $(PY) -m pip --python $(1)/venv/bin/python install $(PIP_OPTIONS) --ignore-installed --no-deps $(WHEEL)/dist/*.whl
-mkdir $(1)/run && cp -r tests services pyproject.toml $(1)/run
+mkdir $(1)/run && cp -r $(wildcard tests services examples benchmarks docs *.md pyproject.toml) $(1)/run
 endef
 
 test-services: $(DEV_STAMP)
