@@ -107,6 +107,15 @@ async def test_patience_ends(ground: Ground) -> None:
     assert (await catch_up(ground, patience=0.01).read(0, end, Reader(ground))).value == 3
 
 
+async def test_absent_projector_is_waited_for_only_once(ground: Ground) -> None:
+    """After one read that waited in vain, the next ones look once and help."""
+    reads = catch_up(ground, patience=0.1)
+    await reads.read(0, await halfway(ground), Reader(ground))
+    second = Reader(ground)
+    await reads.read(0, await ground.append(saved("thread", "4")), second)
+    assert second.asked <= len(("at first", "a look", "after helping"))
+
+
 async def test_view_far_behind_is_helped_at_once(ground: Ground) -> None:
     """No patience is spent where no projector can be in time."""
     end = await halfway(ground)
