@@ -42,6 +42,7 @@ class FaultyLog:
     """Offset → what is read in place of the record there."""
     missing: set[int] = field(default_factory=set)
     """Offsets whose records are gone, as after compaction."""
+    before_setup: Callable[[], Awaitable[None]] = nothing
     before_read: Callable[[], Awaitable[None]] = nothing
     """Awaited in front of each read, and behind each batch of a tail."""
     end_of: Callable[[int], int] = lambda end: end
@@ -58,6 +59,7 @@ class FaultyLog:
         return self.log.partition_count
 
     async def setup(self) -> None:
+        await self.before_setup()
         await self.log.setup()
 
     def partition_of(self, thread_id: str) -> int:
