@@ -4,7 +4,7 @@
 -- Answers {1, next offset, record, epoch, ancestor to go on with or false, ancestors}; an ancestor
 -- is {event id, members, writes, closed}, closed a flat list of: channel, kind, offset, and the
 -- value or, where it is unresolved, the row. Without ancestors and epoch: the thread has moved on.
-local MOST_ANCESTORS, MOST_BYTES = 1000, 524288
+local MOST_ANCESTORS, MOST_BYTES = 300, 524288
 local thread, namespace, mode, parent, epoch = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local record = redis.call('HGET', base .. 't', thread)
 if not record or is_parked(record) then
@@ -63,9 +63,8 @@ while parent and open_count > 0 do
       if kind == '\1' then
         found = redis.call('HGET', base .. 'v' .. scope, offset .. name)
       end
-      for _, fact in ipairs({name, kind, offset, found}) do
-        closed[#closed + 1] = fact
-      end
+      local at = #closed
+      closed[at + 1], closed[at + 2], closed[at + 3], closed[at + 4] = name, kind, offset, found
       spent = spent + (found and #found or 0)
     end
   end)
