@@ -31,7 +31,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
 
 from eventstore.config import KafkaConfig
-from eventstore.errors import LogUnavailableError
+from eventstore.errors import LogClosedError, LogUnavailableError
 
 T = TypeVar("T")
 
@@ -44,6 +44,7 @@ READS: Final = ConnectionGroup.COORDINATION
 answers the requests of one connection in turn, and a short one must not wait for a megabyte."""
 
 RETRY_INTERVAL: Final = 0.1
+_METADATA_TIME: Final = 1.0
 _READ_UNCOMMITTED: Final = 0
 _CONSUMER: Final = -1
 
@@ -111,6 +112,7 @@ class ClusterClient:
         self.topic = config.topic
         self._timeout = config.request_timeout
         self._is_started = False
+        self._is_closed = False
         self._client: Any = AIOKafkaClient(
             request_timeout_ms=int(config.request_timeout * 1000), **options
         )
@@ -136,12 +138,13 @@ class ClusterClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection. Requests under way raise `LogClosedError`."""
+        self._is_closed = True
         await self._client.close()
 
-    def follow_topic(self) -> None:
+    async def follow_topic(self) -> None:
         """Ask for the topic's metadata from now on. A missing topic would be created by that."""
-        self._client.set_topics([self.topic])
+        await asyncio.wait([self._client.set_topics([self.topic])], timeout=_METADATA_TIME)
 
     def partitions(self) -> Mapping[int, int]:
         """Return the known partitions with their leaders; -1 stands for none at present."""
@@ -159,8 +162,9 @@ class ClusterClient:
         return len(self._client.cluster.brokers())
 
     async def refresh(self) -> None:
-        """Ask for metadata again."""
-        await self._client.force_metadata_update()
+        """Ask for metadata again, and wait for it a while."""
+        # A client that is closed meanwhile never answers.
+        await asyncio.wait([self._client.force_metadata_update()], timeout=_METADATA_TIME)
 
     async def ask(self, request: Any, *, node: int | None = None, group: Any = ENDS) -> Any:
         """Send one request to one node, or any, and return its answer. Not retried."""
@@ -178,6 +182,7 @@ class ClusterClient:
 
         Raises:
             LogUnavailableError: Time is over, or an error that asking again does not cure.
+            LogClosedError: The client was closed meanwhile.
         """
         last: BaseException | None = None
         try:
@@ -189,6 +194,8 @@ class ClusterClient:
                         raise LogUnavailableError(what, reason=str(error)) from error
                     except (KafkaError, OSError) as error:  # TimeoutError is an OSError
                         last = error
+                    if self._is_closed:
+                        raise LogClosedError(f"topic {self.topic}") from last
                     await asyncio.sleep(RETRY_INTERVAL)
                     # Before the first contact there is nobody to refresh anything.
                     if self._is_started:

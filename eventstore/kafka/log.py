@@ -7,6 +7,7 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -163,7 +164,7 @@ class KafkaEventLog:
         closed = self._closed
         assert closed is not None  # noqa: S101 - set together with the parts
         async with ClusterClient(self._config, parts.options) as client:
-            client.follow_topic()
+            await client.follow_topic()
             batches = Tail(client, positions).follow(closed)
             try:
                 async for batch in batches:
@@ -208,9 +209,10 @@ class KafkaEventLog:
                 return
             if self._closed is not None and not self._closed.done():
                 self._closed.set_result(None)
-            await parts.appender.close()
-            await parts.reader.close()
-            await parts.client.close()
+            async with AsyncExitStack() as stack:
+                stack.push_async_callback(parts.client.close)
+                stack.push_async_callback(parts.reader.close)
+                stack.push_async_callback(parts.appender.close)
 
     def _open(self) -> _Parts:
         if self._parts is None:

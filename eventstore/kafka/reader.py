@@ -11,6 +11,8 @@ from aiokafka.errors import LeaderNotAvailableError, NoError, OffsetOutOfRangeEr
 from eventstore.codec import decode
 from eventstore.errors import (
     CorruptEventError,
+    EventStoreError,
+    LogClosedError,
     LogIdentityError,
     LogTruncatedError,
     LogUnavailableError,
@@ -167,26 +169,29 @@ class SharedEnds:
         return Position({p: ends[p] for p in partitions})
 
     async def close(self) -> None:
-        """End the request under way. Nobody may call `get` any more."""
+        """End the request under way; who waits is told. Nobody may call `get` any more."""
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.wait([self._runner])
 
     async def _run(self) -> None:
-        try:
-            while self._next is not None:
-                answer, wanted = self._next, self._wanted
-                # From here on newcomers wait for the next request.
-                self._next, self._wanted = None, set()
-                try:
-                    ends = await self._client.offsets(wanted, which=LATEST)
-                except LogUnavailableError as error:
-                    answer.set_exception(error)
-                    answer.exception()  # read here: every caller may have been cancelled
-                except BaseException:
-                    answer.cancel()
-                    raise
-                else:
-                    answer.set_result(ends)
-        finally:
-            self._runner = None
+        while self._next is not None:
+            answer, wanted = self._next, self._wanted
+            # From here on newcomers wait for the next request.
+            self._next, self._wanted = None, set()
+            try:
+                answer.set_result(await self._client.offsets(wanted, which=LATEST))
+            except EventStoreError as error:
+                _fail(answer, error)
+            except asyncio.CancelledError:
+                for waiting in (answer, self._next):
+                    if waiting is not None:
+                        _fail(waiting, LogClosedError(f"topic {self._client.topic}"))
+                raise
+        self._runner = None
+
+
+def _fail(answer: asyncio.Future[dict[int, int]], error: EventStoreError) -> None:
+    answer.set_exception(error)
+    # Read here as well: everybody who waited may have gone.
+    answer.exception()

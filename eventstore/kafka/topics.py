@@ -81,7 +81,7 @@ async def ensure_topic(client: ClusterClient, config: KafkaConfig) -> TopicState
         return found
 
     partitions, replicas = await client.until_answered(f"opening topic {config.topic}", attempt)
-    client.follow_topic()
+    await client.follow_topic()
 
     async def has_leaders() -> None:
         leaders = client.partitions()

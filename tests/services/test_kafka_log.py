@@ -14,7 +14,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.offset import OffsetRequest
 
 from eventstore.config import KafkaConfig
-from eventstore.errors import EventTooLargeError, LogTruncatedError
+from eventstore.errors import EventTooLargeError, LogClosedError, LogTruncatedError
 from eventstore.kafka import KafkaEventLog
 from eventstore.kafka import producer as producer_module
 from eventstore.log import Appended
@@ -249,3 +249,42 @@ async def test_every_client_gets_the_same_options(
         assert options["client_id"] == "a name of its own"
         assert options["metadata_max_age_ms"] == 123_456
         assert options["security_protocol"] == "PLAINTEXT"
+
+
+async def test_cancelled_reads_leave_the_log_usable(kafka_bootstrap: str, topic: str) -> None:
+    """Whoever is cancelled while reading or asking takes nothing away from the next."""
+    async with opened(config_for(kafka_bootstrap, topic)) as log:
+        for number in range(20):
+            await log.append(writes_event(str(number)))
+        rng = random.Random(3)
+        for _ in range(100):
+            tasks: list[asyncio.Future[Any]] = [
+                asyncio.ensure_future(log.end_position([0])),
+                asyncio.ensure_future(log.read(0, 0, 10)),
+                asyncio.ensure_future(log.first_position([0])),
+            ]
+            for _ in range(rng.randrange(4)):
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        assert task_ids(await read_all(log)) == [str(number) for number in range(20)]
+
+
+async def test_who_waits_is_told_of_the_closing(kafka_bootstrap: str, topic: str) -> None:
+    """Reads and end positions that are under way when the log closes end, with its error."""
+    log = KafkaEventLog(config_for(kafka_bootstrap, topic))
+    await log.setup()
+    client = client_of(log)
+    ask = client.ask
+
+    async def slowly(request: object, **options: Any) -> Any:
+        await asyncio.Event().wait()
+        return await ask(request, **options)
+
+    client.ask = slowly
+    waiting = [asyncio.ensure_future(log.end_position([0])) for _ in range(3)]
+    await asyncio.sleep(0)
+    await log.close()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(result, LogClosedError) for result in results)
