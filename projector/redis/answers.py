@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from eventstore.events import EVENT_ID_BYTES
 from projector.layout import (
     IDS,
     TIMELINE,
@@ -98,6 +99,7 @@ class Walk:
             channel: [] for channel in channels
         }
         self._open = set(channels)
+        # Event id and offset of each ancestor, as the events of one call may share the id.
         self._seen: set[bytes] = set()
 
     @property
@@ -107,12 +109,12 @@ class Walk:
 
     def add(self, ancestors: Iterable[list[Any]]) -> bool:
         """Add ancestors, nearest first. Returns False when one comes for the second time."""
-        for event_id, members, entries, closed in ancestors:
-            if event_id in self._seen:
+        for event, members, entries, closed in ancestors:
+            if event in self._seen:
                 return False
-            self._seen.add(event_id)
+            self._seen.add(event)
             if members:
-                self._add_writes(event_id, writes_of(members, entries))
+                self._add_writes(event[:EVENT_ID_BYTES], writes_of(members, entries))
             for at in range(0, len(closed), 4):
                 self._close(*closed[at : at + 4])
         return True

@@ -2,8 +2,8 @@
 -- ARGV[6]: id to begin at, or ancestor to go on with, ARGV[7]: epoch to go on in, ARGV[8...]:
 -- channels that are still open.
 -- Answers {1, next offset, record, epoch, ancestor to go on with or false, ancestors}; an ancestor
--- is {event id, members, writes, closed}, closed a flat list of: channel, kind, offset, and the
--- value or, where it is unresolved, the row. Without ancestors and epoch: the thread has moved on.
+-- is {event id and offset, members, writes, closed}, closed a flat list of: channel, kind, offset,
+-- and the value or, where it is unresolved, the row. Without ancestors and epoch: the thread has moved on.
 local MOST_ANCESTORS, MOST_BYTES = 300, 524288
 local thread, namespace, mode, parent, epoch = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local record = redis.call('HGET', base .. 't', thread)
@@ -48,11 +48,12 @@ while parent and open_count > 0 do
   end
   local field = namespace .. sized(parent)
   local row = row_of(field)
-  local event_id = row and string.sub(row, 1, 16)
-  if not row or seen[event_id] then
+  -- Event id and offset: events of one call may share the id.
+  local event = row and string.sub(row, 1, 24)
+  if not row or seen[event] then
     break
   end
-  seen[event_id] = true
+  seen[event] = true
   local members, writes = writes_of(scope, field, row)
   local closed = {}
   each_channel(row, function(name, kind, offset)
@@ -69,7 +70,7 @@ while parent and open_count > 0 do
     end
   end)
   spent = spent + size_of(writes) + size_of(members) + 32
-  ancestors[#ancestors + 1] = {event_id, members, writes, closed}
+  ancestors[#ancestors + 1] = {event, members, writes, closed}
   parent = parent_of(row)
 end
 return {1, next_offset, record, present, false, ancestors}
