@@ -70,7 +70,7 @@ test-oldest: test-wheel
 	$(call wheel-environment,$(OLDEST),--require-hashes --requirement requirements-oldest.txt)
 	cd $(OLDEST)/run && ../venv/bin/python -m pytest -m "$(HERMETIC)" \
 		--ignore tests/tools --ignore tests/test_packaging.py --ignore tests/test_sizes.py \
-		--ignore tests/test_imports.py --ignore tests/test_examples.py --ignore tests/test_docs.py
+		--ignore tests/test_imports.py --ignore tests/test_docs.py
 
 # $(1): folder; $(2): what to install beside the wheel
 define wheel-environment

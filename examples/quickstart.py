@@ -176,7 +176,7 @@ class Demo:
 
     def release(self, *options: str) -> list[str | Path]:
         """Return the command of a process that begins the release, or goes on with it."""
-        return [sys.executable, __file__, "--release", self.folder, *options]
+        return [sys.executable, "-m", "examples.quickstart", "--release", self.folder, *options]
 
 
 async def remember(demo: Demo) -> None:

@@ -20,6 +20,7 @@ from eventstore.events import RecordedEvent
 from langgraph.checkpoint.kafka import KafkaSaverConfig
 from saver.wiring import open_ports
 
+ROOT = Path(__file__).parent.parent
 URL_VARIABLE = "LANGGRAPH_KAFKA_URL"
 PATIENCE = 30.0  # seconds for another process to do what it is expected to do
 
@@ -68,7 +69,9 @@ async def process(url: str, *command: str | Path) -> AsyncGenerator[Process]:
     It is told by the environment, as a command line is there for all to see.
     """
     environment = {**os.environ, URL_VARIABLE: url}
-    started = await asyncio.create_subprocess_exec(*command, env=environment, stderr=DEVNULL)
+    started = await asyncio.create_subprocess_exec(
+        *command, env=environment, cwd=ROOT, stderr=DEVNULL
+    )
     try:
         yield started
     finally:
