@@ -3,7 +3,7 @@
 -- channels that are still open.
 -- Answers {1, next offset, record, epoch, ancestor to go on with or false, ancestors}; an ancestor
 -- is {event id and offset, members, writes, closed}, closed a flat list of: channel, kind, offset,
--- and the value or, where it is unresolved, the row. Without ancestors and epoch: the thread has moved on.
+-- and the value or, where it is unresolved, the row. Without an epoch: the thread has moved on.
 local MOST_ANCESTORS, MOST_BYTES = 300, 524288
 local thread, namespace, mode, parent, epoch = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local record = redis.call('HGET', base .. 't', thread)
