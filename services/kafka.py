@@ -29,7 +29,8 @@ def plan(home: Path, jars: Path, *, name: str, brokers: int) -> list[Member]:
     ports = free_ports(2 * brokers)
     listeners, controllers = ports[:brokers], ports[brokers:]
     # Kafka takes 16 random bytes in URL-safe base64 without padding.
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # The first digit is fixed: a leading dash would be taken for an option.
+    cluster = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
     members: list[Member] = []
     for node in range(1, brokers + 1):
         member_name = name if brokers == 1 else f"{name}-{node}"
