@@ -197,7 +197,12 @@ class Appender:
         )
 
     async def _dispose(self, producer: Producer) -> None:
-        await producer.wait_settled()
+        try:
+            async with asyncio.timeout(self._timeout):
+                await producer.wait_settled()
+        except TimeoutError:
+            # All that it has is past its deadline by now, and must not hold the others up.
+            log.warning("a replaced producer is given up with records that it never delivered")
         await producer.close()
         del self._failed[producer]
 

@@ -110,7 +110,7 @@ class ClusterClient:
 
     def __init__(self, config: KafkaConfig, options: Mapping[str, Any]) -> None:
         self.topic = config.topic
-        self._timeout = config.request_timeout
+        self.timeout = config.request_timeout
         self._is_started = False
         self._is_closed = False
         self._client: Any = AIOKafkaClient(
@@ -186,7 +186,7 @@ class ClusterClient:
         """
         last: BaseException | None = None
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 while True:
                     try:
                         return await attempt()
@@ -201,7 +201,7 @@ class ClusterClient:
                     if self._is_started:
                         await self.refresh()
         except TimeoutError as error:
-            reason = f"no answer within {self._timeout:g} s"
+            reason = f"no answer within {self.timeout:g} s"
             if last is not None:
                 reason += f"; last error: {last!s}" if str(last) else f"; last error: {last!r}"
             raise LogUnavailableError(what, reason=reason) from last or error

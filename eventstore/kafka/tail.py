@@ -30,6 +30,8 @@ class Tail:
 
     def __init__(self, client: ClusterClient, positions: Mapping[int, int]) -> None:
         self._client = client
+        # A poll must be answered before its connection counts as dead.
+        self._poll_time = min(POLL_TIME, client.timeout / 2)
         # Partition → where its next poll begins, changed only between two polls of it. Those that
         # gave something last stand at the end: a broker fills its answer in the order asked for.
         self._positions = dict(positions)
@@ -88,7 +90,7 @@ class Tail:
         try:
             if is_healthy:
                 answers = await self._client.fetch(
-                    node, offsets, max_bytes=TAIL_BYTES, max_wait=POLL_TIME
+                    node, offsets, max_bytes=TAIL_BYTES, max_wait=self._poll_time
                 )
                 for partition, fetched in answers.items():
                     batch = await self._unpack(fetched, partition, offsets[partition])

@@ -102,7 +102,12 @@ async def read_settings(client: ClusterClient) -> dict[str, str]:
         answer = await client.ask(DescribeConfigsRequest([resource]))
         code, message, _, _, entries = answer.resources[0]
         _check(code, message)
-        return {entry[0]: entry[1] for entry in entries}
+        settings = {entry[0]: entry[1] for entry in entries}
+        if missing := set(_SETTINGS) - set(settings):
+            # What cannot be verified is not taken for safe.
+            reason = f"the broker does not tell {', '.join(sorted(missing))}"
+            raise LogUnavailableError(f"reading the settings of {client.topic}", reason=reason)
+        return settings
 
     return await client.until_answered(f"reading the settings of {client.topic}", attempt)
 

@@ -253,3 +253,38 @@ async def test_log_without_broker_cannot_be_opened(topic: str) -> None:
     with pytest.raises(LogUnavailableError, match="connecting"):
         async with opened(config):
             pass
+
+
+async def test_producer_that_never_settles_holds_nothing_up(
+    kafka_bootstrap: str, topic: str
+) -> None:
+    """A replaced producer with a record that gets no answer is given up at the deadline."""
+    config = config_for(kafka_bootstrap, topic, append_timeout=1, request_timeout=1)
+    async with opened(config) as log:
+        producer = producer_of(log)
+        send: Callable[..., Awaitable[Any]] = producer.send
+        answers: list[asyncio.Future[Any]] = []
+
+        async def hold_first(partition: int, record: object) -> asyncio.Future[Any]:
+            answer = await send(partition, record)
+            loop = asyncio.get_running_loop()
+            answers.append(loop.create_future() if not answers else answer)
+            if len(answers) == 2:
+                answers[1] = loop.create_future()
+                answers[1].set_exception(KafkaError("made up"))
+            return answers[-1]
+
+        producer.send = hold_first
+        first, second = log.append(writes_event("first")), log.append(writes_event("second"))
+        assert [(await first).offset, (await second).offset] == [1, 2]
+
+        async def goes_on() -> bool:
+            try:
+                await log.append(writes_event("third"))
+            except LogUnavailableError:
+                return False
+            return True
+
+        went_on: bool = await wait_until(goes_on, description="the next producer is used")
+        assert went_on
+        assert producer_of(log) is not producer
