@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from eventstore.config import KafkaConfig
 from projector.catch_up import DEFAULT_DEADLINE, DEFAULT_PATIENCE
@@ -13,6 +13,8 @@ from projector.config import ProjectorConfig
 
 from .errors import InvalidConfigError
 from .place import ReadLevel
+
+REDIS_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 
 class SaverSettings(BaseModel):
@@ -92,7 +94,7 @@ class KafkaSaverConfig(SaverSettings):
             )
         query = parse_qsl(parts.query, keep_blank_values=True)
         redis = [value for name, value in query if name == "redis"]
-        if len(redis) != 1 or "://" not in redis[0]:
+        if len(redis) != 1 or not redis[0].startswith(REDIS_SCHEMES):
             raise InvalidConfigError(
                 "conn_string", reason="needs ?redis=redis://host:port/db, exactly once"
             )
@@ -100,8 +102,19 @@ class KafkaSaverConfig(SaverSettings):
         try:
             kafka = KafkaConfig.from_url(parts._replace(query=rest).geturl())
             return cls(kafka=kafka, redis_url=SecretStr(redis[0]), **settings)
+        except ValidationError as error:
+            raise InvalidConfigError("conn_string", reason=_in_short(error)) from error
         except ValueError as error:
             raise InvalidConfigError("conn_string", reason=str(error)) from error
+
+
+def _in_short(error: ValidationError) -> str:
+    """Return which fields are wrong and why, in one line and without what was given."""
+    wrong: list[str] = []
+    for each in error.errors(include_url=False, include_input=False):
+        field = ".".join(str(part) for part in each["loc"])
+        wrong.append(f"{field}: {each['msg']}" if field else each["msg"])
+    return "; ".join(wrong)
 
 
 def _sqlite_path(conn_string: str) -> str:
