@@ -6,7 +6,7 @@ over live objects, and a node may change them as soon as the loop runs on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -42,10 +42,10 @@ from projector.view import StoredCheckpoint, StoredValue
 from .errors import InvalidConfigError
 from .lineage import Known
 from .place import (
-    MAX_CHECKPOINT_ID_BYTES,
     MAX_TASK_ID_BYTES,
     MAX_TASK_PATH_BYTES,
     Place,
+    checkpoint_id_of,
     config_of,
     text_of,
 )
@@ -57,6 +57,7 @@ MAX_NAME_BYTES: Final = 65_535
 MAX_PLAIN_DEPTH: Final = 32
 """Metadata nested deeper than this is left to the serializer."""
 
+_NOT_PLAIN: Final = object()
 _SCALARS: Final = frozenset({str, bool, float, bytes, type(None)})
 _APART: Final = frozenset({"id", "channel_values", "channel_versions"})
 
@@ -129,7 +130,11 @@ def draft_of(
         TypeError: The serializer cannot serialize a value (its own error, unchanged).
     """
     values = checkpoint["channel_values"]
-    versions = checkpoint["channel_versions"]
+    checkpoint_id = checkpoint_id_of(checkpoint["id"])
+    if checkpoint_id is None:
+        raise InvalidConfigError("checkpoint_id", reason="the checkpoint to save has none")
+    # A copy: LangGraph goes on with its own while this one waits for its turn.
+    versions = dict(checkpoint["channel_versions"])
     if len(versions) > MAX_CHANNELS:
         raise InvalidConfigError(
             "channel_versions", reason=f"{len(versions)} channels, the limit is {MAX_CHANNELS}"
@@ -151,7 +156,7 @@ def draft_of(
         Place(
             place.thread_id,
             place.namespace,
-            text_of("checkpoint['id']", checkpoint["id"], MAX_CHECKPOINT_ID_BYTES),
+            checkpoint_id,
         ),
         place.checkpoint_id,
         parent,
@@ -342,25 +347,31 @@ def _split_metadata(
             raise InvalidConfigError(
                 "metadata", reason=f"expected text keys, got {type(key).__name__}"
             )
-        if _is_plain(value):
-            plain[key] = value
-        else:
+        copied = _plain_copy(value)
+        if copied is _NOT_PLAIN:
             payloads[key] = _payload(serde, value)
+        else:
+            plain[key] = copied
     return plain, payloads
 
 
-def _is_plain(value: object, depth: int = 0) -> bool:
-    """Whether msgpack gives a value back exactly as it is, without a serializer."""
+def _plain_copy(value: object, depth: int = 0) -> object:
+    """Return a copy of what msgpack gives back exactly as it is, or `_NOT_PLAIN`."""
     kind = type(value)
     if kind in _SCALARS:
-        return True
+        return value
     if kind is int:
-        return -(1 << 63) <= cast("int", value) < 1 << 64
+        return value if -(1 << 63) <= cast("int", value) < 1 << 64 else _NOT_PLAIN
     if depth >= MAX_PLAIN_DEPTH:
-        return False
+        return _NOT_PLAIN
+    items: Iterable[object]
+    copied: object
     if kind is list:
-        return all(_is_plain(item, depth + 1) for item in cast("list[Any]", value))
-    if kind is dict:
-        items = cast("dict[Any, Any]", value).items()
-        return all(type(k) is str and _is_plain(v, depth + 1) for k, v in items)
-    return False
+        items = copied = [_plain_copy(item, depth + 1) for item in cast("list[Any]", value)]
+    elif kind is dict and all(type(key) is str for key in cast("dict[Any, Any]", value)):
+        pairs = cast("dict[str, Any]", value).items()
+        copied = {key: _plain_copy(item, depth + 1) for key, item in pairs}
+        items = copied.values()
+    else:
+        return _NOT_PLAIN
+    return _NOT_PLAIN if _NOT_PLAIN in items else copied

@@ -97,10 +97,17 @@ def checkpoint_place_of(config: RunnableConfig) -> Place:
 
 
 def checkpoint_id_of(value: object) -> str | None:
-    """Return a checkpoint id; None when there is none. The empty text counts as none."""
+    """Return a checkpoint id; None when there is none. The empty text counts as none.
+
+    Raises:
+        InvalidConfigError: It is no text, too long, or holds a NUL, which would change its order.
+    """
     if value is None or value == "":
         return None
-    return text_of("checkpoint_id", value, MAX_CHECKPOINT_ID_BYTES)
+    checkpoint_id = text_of("checkpoint_id", value, MAX_CHECKPOINT_ID_BYTES)
+    if "\0" in checkpoint_id:
+        raise InvalidConfigError("checkpoint_id", reason="holds a NUL character")
+    return checkpoint_id
 
 
 def thread_id_of(value: object) -> str:
