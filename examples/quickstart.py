@@ -344,9 +344,11 @@ ACTS = {
 
 async def run(demo: Demo) -> None:
     """Play all acts."""
+    place = "on Kafka and Redis" if demo.projector is None else "in one SQLite file"
+    console.print(f"[bold]An agent's state as a log of events, {place}[/]")
     async with demo.saver() as saver:
         is_new = await saver.aget_tuple(thread("ops")) is None
-        check(is_new, "the log is ready, and does not know the demo's threads")
+        check(is_new, "the log is there, and does not know the demo's threads yet")
     for number, (text, act) in enumerate(ACTS.items(), 1):
         title(number, text)
         await act(demo)

@@ -46,7 +46,7 @@ def check(is_so: bool, what: str) -> None:  # noqa: FBT001 - reads as a sentence
 
 def table(*columns: str) -> Table:
     """Return a table without lines."""
-    return Table(*columns, box=None, padding=(0, 3, 0, 0))
+    return Table(*columns, box=None, padding=(0, 1, 0, 2))
 
 
 async def until(what: str, holds: Callable[[], bool | Awaitable[bool]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,13 @@ def test_named_errors_can_be_imported() -> None:
     """Each error of the README is one of the facade's names, or one of Python's."""
     for name in ERROR.findall(README):
         assert hasattr(facade, name) or name in BUILTIN_ERRORS, name
+
+
+def test_readme_names_the_oldest_release_that_is_tested() -> None:
+    """What `make test-oldest` installs is what the README says."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    (pinned,) = [each for each in groups["oldest"] if each.startswith("langgraph-checkpoint==")]
+    assert f"`langgraph-checkpoint` {pinned.partition('==')[2]} and newer" in README
 
 
 def test_first_screen_has_the_two_commands() -> None:
