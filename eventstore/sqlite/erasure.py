@@ -43,9 +43,13 @@ def erase(connection: apsw.Connection, keys: Sequence[bytes]) -> None:
             keys,
         ):
             raise ValueError("the identity record cannot be erased")
+        # Before the newest record may go: its place must not be given to a tombstone.
+        end = records.bounds(connection).end
         execute(connection, f"DELETE FROM log_records WHERE key IN ({marks})", keys)  # noqa: S608
         now = records.now_ms()
-        records.insert(connection, [(now, key, None, records.NO_HEADERS) for key in keys])
+        records.insert(
+            connection, [(now, key, None, records.NO_HEADERS) for key in keys], first=end
+        )
 
 
 class Sweeper:

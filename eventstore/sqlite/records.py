@@ -138,15 +138,17 @@ def create(connection: apsw.Connection, name: str) -> None:
             )
 
 
-def insert(connection: apsw.Connection, new: Sequence[Row]) -> int:
+def insert(connection: apsw.Connection, new: Sequence[Row], *, first: int | None = None) -> int:
     """Append rows, at least one, in one statement; return the first one's offset.
 
-    Outside of a transaction the statement is one, which takes the write lock before it reads.
+    `first` gives the first one's offset, where it is not the greatest one's successor. Outside of a
+    transaction the statement is one, which takes the write lock before it reads.
     """
+    values = [value for columns in new for value in columns]
     execute(
         connection,
-        _insert_sql(len(new)),
-        [value for columns in new for value in columns],
+        _insert_sql(len(new), has_offset=first is not None),
+        values if first is None else [first, *values],
         can_cache=len(new) <= _CACHED_ROWS,
     )
     return connection.last_insert_rowid() - len(new) + 1
@@ -212,9 +214,13 @@ def identity(connection: apsw.Connection, name: str) -> LogIdentity:
 
 
 @functools.cache
-def _insert_sql(count: int) -> str:
-    marks = ",".join(["(?,?,?,?)"] * count)
-    return f"INSERT INTO log_records (timestamp_ms, key, value, headers) VALUES {marks}"  # noqa: S608
+def _insert_sql(count: int, *, has_offset: bool) -> str:
+    # NULL is the greatest offset's successor, also after rows of the same statement.
+    marks = [f"({'?' if has_offset and not n else 'NULL'},?,?,?,?)" for n in range(count)]
+    return (
+        "INSERT INTO log_records (offset, timestamp_ms, key, value, headers) "  # noqa: S608
+        f"VALUES {','.join(marks)}"
+    )
 
 
 def _fetch(connection: apsw.Connection, start: int, last: int, count: int) -> list[LogRecord]:

@@ -67,6 +67,18 @@ class LossSuite(LogSuite):
         assert await log.identity(partition) == identity
         assert (await log.first_position([partition])).next_offset(partition) == 0
 
+    async def test_tombstone_takes_no_other_records_place(self, log: EventLog) -> None:
+        """Erasing the newest records appends behind them: who read them reads the tombstones."""
+        partition = log.partition_of("thread")
+        events = [writes_event("thread", str(number)) for number in range(3)]
+        for event in events:
+            await log.append(event)
+        end = (await log.end_position([partition])).next_offset(partition)
+        await log.erase(partition, [key_of(event) for event in events])
+        behind = await read_all(log, partition, end)
+        keys = {record.key for record in behind if record.value is None}
+        assert keys >= {key_of(event) for event in events}
+
     async def test_offsets_go_on_after_erasure(self, log: EventLog, storage: LogStorage) -> None:
         """No place is used twice, even when the newest record was erased."""
         partition = log.partition_of("thread")
