@@ -12,6 +12,7 @@ import pytest
 from aiokafka.errors import KafkaError
 from aiokafka.structs import RecordMetadata, TopicPartition
 
+from eventstore.config import KafkaConfig
 from eventstore.errors import (
     AppendOutcomeUnknownError,
     EventStoreError,
@@ -51,6 +52,13 @@ def own_bootstrap(own_services: Services) -> str:
     return address
 
 
+async def impatient(bootstrap: str, topic: str, **fields: Any) -> KafkaConfig:
+    """Return a config with short deadlines for a log that exists already."""
+    async with opened(config_for(bootstrap, topic)):
+        pass
+    return config_for(bootstrap, topic, append_timeout=2, request_timeout=2, **fields)
+
+
 def answer_by(log: KafkaEventLog, answer: Callable[[asyncio.Future[Any]], Any]) -> None:
     """Let the present producer send as it does, and give `answer` of what it returned instead."""
     producer = producer_of(log)
@@ -69,9 +77,7 @@ async def no_answer(log: KafkaEventLog) -> None:
 
 async def test_lost_answer_is_found_in_the_log(kafka_bootstrap: str, topic: str) -> None:
     """When the deadline passes and the event is in the log, it is acknowledged with its place."""
-    async with opened(
-        config_for(kafka_bootstrap, topic, append_timeout=1, request_timeout=1)
-    ) as log:
+    async with opened(await impatient(kafka_bootstrap, topic)) as log:
         await log.append(writes_event("before"))
         await no_answer(log)
         places = await asyncio.gather(*[log.append(writes_event(str(n))) for n in range(20)])
@@ -83,9 +89,7 @@ async def test_event_that_is_not_there_has_an_unknown_outcome(
     kafka_bootstrap: str, topic: str
 ) -> None:
     """A record that a producer has and the log has not may still arrive; the error names it."""
-    async with opened(
-        config_for(kafka_bootstrap, topic, append_timeout=1, request_timeout=1)
-    ) as log:
+    async with opened(await impatient(kafka_bootstrap, topic)) as log:
         loop = asyncio.get_running_loop()
         producer = producer_of(log)
 
@@ -191,9 +195,7 @@ async def test_frozen_broker_leaves_unknown_outcomes_and_no_doubles(
     own_services: Services, own_bootstrap: str, topic: str
 ) -> None:
     """Who waited past the deadline is told the truth: sent, perhaps stored; or never sent."""
-    config = config_for(
-        own_bootstrap, topic, append_timeout=1.5, request_timeout=0.5, max_batch_bytes=2_000
-    )
+    config = await impatient(own_bootstrap, topic, max_batch_bytes=2_000)
     async with opened(config) as log:
         await log.append(writes_event("before"))
         own_services.pause("kafka")
@@ -236,8 +238,7 @@ async def test_close_ends_when_no_broker_answers(
     own_services: Services, own_bootstrap: str, topic: str
 ) -> None:
     """Closing waits for appends under way until their deadlines, and not for ever."""
-    config = config_for(own_bootstrap, topic, append_timeout=1, request_timeout=0.5)
-    log = KafkaEventLog(config)
+    log = KafkaEventLog(await impatient(own_bootstrap, topic))
     await log.setup()
     await asyncio.to_thread(own_services.kill, "kafka")
     waiting = [log.append(writes_event(str(number))) for number in range(5)]
@@ -259,8 +260,7 @@ async def test_producer_that_never_settles_holds_nothing_up(
     kafka_bootstrap: str, topic: str
 ) -> None:
     """A replaced producer with a record that gets no answer is given up at the deadline."""
-    config = config_for(kafka_bootstrap, topic, append_timeout=1, request_timeout=1)
-    async with opened(config) as log:
+    async with opened(await impatient(kafka_bootstrap, topic)) as log:
         producer = producer_of(log)
         send: Callable[..., Awaitable[Any]] = producer.send
         answers: list[asyncio.Future[Any]] = []
