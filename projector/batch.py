@@ -25,9 +25,9 @@ from .layout import (
     ROWS,
     WRITES,
     checkpoint_field,
-    record_field,
     write_member,
 )
+from .noted import record_field
 from .state import State
 from .view import Cell, Wanted
 

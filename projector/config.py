@@ -39,7 +39,10 @@ class ProjectorConfig(BaseModel):
     """How many unreachable entries one step of sweeping removes; readers wait for a step to end."""
 
     erase: bool = True
-    """Whether deleted records are erased from the log, as soon as a partition is idle."""
+    """Whether the records of deleted threads are erased from the log."""
+
+    erase_interval: Seconds = 60.0
+    """How often, in seconds, all threads are looked through for what is to be erased."""
 
     @model_validator(mode="after")
     def _backoffs_agree(self) -> Self:

@@ -13,7 +13,14 @@ ProjectionError
 
 from __future__ import annotations
 
-from eventstore.errors import EventStoreError
+from typing import Final
+
+from eventstore.errors import (
+    EventStoreError,
+    LogIdentityError,
+    LogTruncatedError,
+    LogUnavailableError,
+)
 
 
 class ProjectionError(EventStoreError):
@@ -145,3 +152,17 @@ class ViewCorruptedError(ProjectionError):
         self.view = view
         self.partition = partition
         self.reason = reason
+
+
+UNREACHABLE: Final = (LogUnavailableError, ViewUnavailableError)
+"""What time cures: a projector tries again."""
+
+HALTING: Final = (
+    ProjectionHaltedError,
+    LogIdentityError,
+    LogTruncatedError,
+    ViewVersionError,
+    ViewCorruptedError,
+    UnsafeViewError,
+)
+"""What stops the projection of one partition until someone does something about it."""

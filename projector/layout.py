@@ -57,11 +57,7 @@ SCOPE_LETTERS: Final = (ROWS, HIDDEN, REMOVED, VALUES, WRITES, WRITERS, IDS, TIM
 
 # Maps of a thread; the thread hash follows the letter.
 RECORDS: Final = b"l"
-"""record field → epoch: what the log holds of a thread, so that it can be erased there.
-
-The epoch is a function of the record alone, whatever else is gone from the log: that of the
-incarnation that it names, its copy id, or `placed_epoch`.
-"""
+"""record field → note: what the log holds of a thread; see `noted`."""
 WAITING: Final = b"q"
 """offset → packed record, of a parked thread."""
 
@@ -188,11 +184,6 @@ def split_run_member(member: bytes) -> tuple[bytes, str, str]:
     start = 4 + size
     end = start + HASH_BYTES + EPOCH_BYTES
     return member[start:end], *split_checkpoint_field(member[end:])
-
-
-def record_field(event_id: bytes, part: int) -> bytes:
-    """Return a field of `RECORDS`."""
-    return event_id + _U16.pack(part)
 
 
 @dataclass(frozen=True, slots=True)

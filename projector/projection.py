@@ -26,6 +26,7 @@ from .batch import Entry, Erased, Readable, Unreadable, independent, wanted_afte
 from .checkpoints import checkpoint_saved, checkpoints_deleted, writes_saved
 from .layout import (
     DEAD,
+    EPOCH_BYTES,
     NO_EVENT,
     POISON,
     RECORDS,
@@ -34,9 +35,9 @@ from .layout import (
     epoch_of,
     is_copy,
     placed_epoch,
-    record_field,
     u64,
 )
+from .noted import pack_noted, record_field
 from .state import State
 from .view import Changes
 
@@ -94,7 +95,7 @@ def _fold_append(entry: Readable, event: Append, thread_id: str, state: State) -
     thread = thread_hash(thread_id)
     record = _current(thread_id, event.incarnation, state)
     epoch = epoch_of(event.incarnation) if event.copy_id is None else event.copy_id
-    _remember(thread, recorded.event_id, recorded.part, epoch, state)
+    _remember(thread, recorded, epoch, state)
     if record.parked is not None:
         state.put(WAITING + thread, u64(recorded.offset), entry.packed())
         return
@@ -165,7 +166,7 @@ def _still_parked(
 
 def _deleted(recorded: RecordedEvent, thread_id: str, state: State) -> None:
     thread = thread_hash(thread_id)
-    _remember(thread, recorded.event_id, recorded.part, placed_epoch(recorded.offset), state)
+    _remember(thread, recorded, placed_epoch(recorded.offset), state)
     record = state.thread(thread)
     if record is None or recorded.offset > record.incarnation:
         _begin(thread, recorded.offset, thread_id, state)
@@ -206,11 +207,13 @@ def _fold_tombstone(entry: Erased, state: State) -> None:
         return
     thread = thread_hash(entry.thread_id)
     key, field = RECORDS + thread, record_field(entry.event_id, entry.part)
-    epoch = state.cell(key, field)
+    note = state.cell(key, field)
     record = state.thread(thread)
-    if epoch is not None and is_copy(epoch) and (record is None or record.epoch != epoch):
-        # A copy that never became visible is erased; its scope may be swept.
-        state.changes.members[DEAD, thread + epoch] = True
+    if note is not None:
+        epoch = note[:EPOCH_BYTES]
+        if is_copy(epoch) and (record is None or record.epoch != epoch):
+            # A copy that never became visible is erased; its scope may be swept.
+            state.changes.members[DEAD, thread + epoch] = True
     state.put(key, field, None)
 
 
@@ -221,7 +224,7 @@ def _fold_unreadable(entry: Unreadable, state: State) -> None:
     thread = thread_hash(entry.thread_id)
     record = state.thread(thread) or _begin(thread, 0, entry.thread_id, state)
     if entry.event_id != NO_EVENT:
-        _remember(thread, entry.event_id, entry.part, placed_epoch(entry.offset), state)
+        _remember(thread, entry, placed_epoch(entry.offset), state)
     state.put(WAITING + thread, u64(entry.offset), entry.packed)
     parked = record.parked or (entry.offset, entry.reason)
     state.set_thread(
@@ -230,6 +233,9 @@ def _fold_unreadable(entry: Unreadable, state: State) -> None:
     )
 
 
-def _remember(thread: bytes, event_id: bytes, part: int, epoch: bytes, state: State) -> None:
+def _remember(
+    thread: bytes, record: RecordedEvent | Unreadable, epoch: bytes, state: State
+) -> None:
     """Note that the log holds a record of a thread."""
-    state.put(RECORDS + thread, record_field(event_id, part), epoch)
+    field = record_field(record.event_id, record.part)
+    state.put(RECORDS + thread, field, pack_noted(epoch, record.offset))

@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from eventstore.log import LogIdentity
 
 from .layout import Row, StoredWrite, ThreadRecord
+from .noted import Noted
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -164,6 +165,28 @@ class Selection:
     """Only ids that are smaller as text (by code points)."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeletedThread:
+    """A thread that was deleted at least once; it may have gone on since."""
+
+    thread: bytes
+    """Its hash."""
+    record: ThreadRecord
+    noted: Sequence[Noted]
+    """What the log holds of it, read after `record`."""
+    is_complete: bool
+    """Whether `noted` is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedThreads:
+    """Part of a walk over all threads that were deleted."""
+
+    threads: Sequence[DeletedThread]
+    cursor: bytes | None
+    """Pass it to go on; None at the end."""
+
+
 class ViewWriter(Protocol):
     """The writing half. Anyone may call it at any time; compare-and-set keeps the view right."""
 
@@ -212,6 +235,16 @@ class ViewWriter(Protocol):
 
     async def sweep(self, partition: int, *, limit: int = 200) -> bool:
         """Remove up to `limit` unreachable entries. Returns whether there is more to remove."""
+        ...
+
+    async def deleted_threads(
+        self, partition: int, *, cursor: bytes | None, limit: int
+    ) -> DeletedThreads:
+        """Look at about `limit` threads; return those that were deleted and are noted in the log.
+
+        Of each, about `limit` notes at most. A walk from None to the end meets every thread that
+        was there all the while.
+        """
         ...
 
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:

@@ -18,23 +18,17 @@ from time import monotonic
 from typing import Any, Final, cast
 
 from eventstore.errors import (
+    AppendOutcomeUnknownError,
     EventStoreError,
     LogClosedError,
     LogIdentityError,
     LogTruncatedError,
-    LogUnavailableError,
 )
 from eventstore.log import EventLog, LogBatch
 
 from .applier import Applier
 from .config import ProjectorConfig
-from .errors import (
-    ProjectionHaltedError,
-    UnsafeViewError,
-    ViewCorruptedError,
-    ViewUnavailableError,
-    ViewVersionError,
-)
+from .errors import HALTING, UNREACHABLE, ViewUnavailableError
 from .lease import LeaseBoard
 from .metrics import (
     Meter,
@@ -50,18 +44,8 @@ from .tidying import Tidier
 from .view import ViewWriter
 from .waiting import Backoff, first_of
 
-UNREACHABLE: Final = (LogUnavailableError, ViewUnavailableError)
-"""What time cures: the worker tries again."""
-
-HALTING: Final = (
-    ProjectionHaltedError,
-    LogIdentityError,
-    LogTruncatedError,
-    ViewVersionError,
-    ViewCorruptedError,
-    UnsafeViewError,
-)
-"""What stops one partition until someone does something about it."""
+QUIET_LAG: Final = 250
+"""Up to which lag a partition counts as idle enough to be tidied."""
 
 SETTLE_TIME: Final = 0.05
 """How long, in seconds, a new tail waits for restores that are under way, to follow them too."""
@@ -370,12 +354,14 @@ class Worker:
             for number in list(self._followed()):
                 try:
                     await self._tidier.tidy(number, is_idle=partial(self._is_idle, number))
-                except UNREACHABLE as error:
+                except (*UNREACHABLE, AppendOutcomeUnknownError) as error:
                     logger.debug("partition %d is not tidied: %s", number, error)
 
     def _is_idle(self, partition: int) -> bool:
         held = self._held.get(partition)
-        return held is not None and held.lag == 0 and not self._stopping.is_set()
+        if held is None or held.lag is None or self._stopping.is_set():
+            return False
+        return held.lag <= QUIET_LAG
 
     # Waiting
 

@@ -176,7 +176,7 @@ class DictView:
     def log_records(self, thread: str) -> dict[bytes, bytes]:
         """Return the epoch noted for each event's record of part 0, by event id."""
         cells = self.cells.get(RECORDS + thread_hash(thread), {})
-        return {name[:16]: epoch for name, epoch in cells.items()}
+        return {name[:16]: note[:16] for name, note in cells.items()}
 
     def waiting(self, thread: str) -> list[int]:
         """Return the offsets of what waits in a parked thread."""

@@ -22,7 +22,7 @@ from eventstore.position import Position
 from eventstore.sqlite import SqliteDatabase, SqliteEventLog
 from projector.applier import Applier
 from projector.sqlite import SqliteView
-from projector.view import Changes, Loaded, Progress, ViewWriter, Wanted
+from projector.view import Changes, DeletedThreads, Loaded, Progress, ViewWriter, Wanted
 
 T = TypeVar("T")
 
@@ -43,6 +43,7 @@ class FaultyLog:
     missing: set[int] = field(default_factory=set)
     """Offsets whose records are gone, as after compaction."""
     before_setup: Callable[[], Awaitable[None]] = nothing
+    before_erase: Callable[[], Awaitable[None]] = nothing
     before_read: Callable[[], Awaitable[None]] = nothing
     """Awaited in front of each read, and behind each batch of a tail."""
     end_of: Callable[[int], int] = lambda end: end
@@ -89,6 +90,7 @@ class FaultyLog:
         return self.log_identity(await self.log.identity(partition))
 
     async def erase(self, partition: int, keys: Sequence[bytes]) -> None:
+        await self.before_erase()
         await self.log.erase(partition, keys)
 
     async def close(self) -> None:
@@ -153,6 +155,11 @@ class FaultyView:
 
     async def sweep(self, partition: int, *, limit: int = 200) -> bool:
         return await self.view.sweep(partition, limit=limit)
+
+    async def deleted_threads(
+        self, partition: int, *, cursor: bytes | None, limit: int
+    ) -> DeletedThreads:
+        return await self.view.deleted_threads(partition, cursor=cursor, limit=limit)
 
     async def dump(self, partition: int) -> Dump:
         return await self.view.dump(partition)

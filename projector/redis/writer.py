@@ -8,9 +8,10 @@ from typing import Any
 from projector.errors import ViewCorruptedError
 from projector.layout import Row, newest_member, run_member, split_timeline_member
 from projector.projection import FOLD_VERSION
-from projector.view import Changes, Loaded, Progress, Wanted
+from projector.view import Changes, DeletedThreads, Loaded, Progress, Wanted
 
 from . import scripts
+from .deleted import deleted_threads
 from .dumping import dump
 from .keys import KeySpace
 from .server import Server
@@ -108,6 +109,16 @@ class RedisWriter:
         counts = [b"%d" % len(members) for members in (newest, runs, members)]
         args = [generation, scope, *counts, *newest, *runs, *members]
         return bool(await self._server.call(scripts.BURY, [meta], args))
+
+    async def deleted_threads(
+        self, partition: int, *, cursor: bytes | None, limit: int
+    ) -> DeletedThreads:
+        """See `ViewWriter`."""
+        progress = await self.progress(partition)
+        if progress is None:
+            return DeletedThreads([], None)
+        base = self._keys.generation(partition, progress.generation)
+        return await deleted_threads(self._server, base, cursor=cursor, limit=limit)
 
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:
         """See `ViewWriter`."""

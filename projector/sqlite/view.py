@@ -19,6 +19,7 @@ from projector.projection import FOLD_VERSION
 from projector.view import (
     Answer,
     Changes,
+    DeletedThreads,
     Loaded,
     Page,
     Progress,
@@ -30,7 +31,7 @@ from projector.view import (
     Wanted,
 )
 
-from . import answers, changing, listing, whole
+from . import answers, changing, deleted, listing, whole
 from .tables import Snapshot, reading
 
 T = TypeVar("T")
@@ -96,6 +97,14 @@ class SqliteView:
     async def sweep(self, partition: int, *, limit: int = 200) -> bool:
         """Remove up to `limit` unreachable entries; return whether there is more to remove."""
         return await self._write(partial(changing.sweep, partition=partition, limit=limit))
+
+    async def deleted_threads(
+        self, partition: int, *, cursor: bytes | None, limit: int
+    ) -> DeletedThreads:
+        """Look at about `limit` threads; return those that were deleted."""
+        return await self._read(
+            partition, partial(deleted.deleted_threads, cursor=cursor, limit=limit)
+        )
 
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:
         """Return everything reachable in a partition."""

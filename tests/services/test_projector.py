@@ -66,6 +66,13 @@ class Deployment:
         assert is_there
 
     async def dump(self) -> list[Dump]:
+        """Return what the view holds at the log's end.
+
+        Somebody may have erased something just now, which nobody has applied yet.
+        """
+        applier = Applier(self.log, self.view)
+        for partition in range(PARTITIONS):
+            await applier.advance(partition, await applier.end(partition))
         return [await self.view.dump(partition) for partition in range(PARTITIONS)]
 
     async def fold(self) -> list[Dump]:

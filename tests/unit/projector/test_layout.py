@@ -28,7 +28,6 @@ from projector.layout import (
     pack_value,
     pack_writes,
     placed_epoch,
-    record_field,
     run_member,
     run_prefix,
     split_checkpoint_field,
@@ -44,6 +43,7 @@ from projector.layout import (
     value_field,
     write_member,
 )
+from projector.noted import record_field
 
 ODD = [
     "",

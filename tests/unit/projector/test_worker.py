@@ -22,7 +22,12 @@ from tests.unit.projector.test_applier import corrupt, from_the_future, random_e
 from tests.waiting import wait_until
 
 QUICK = ProjectorConfig(
-    check_interval=0.02, tidy_interval=0.02, halt_retry=0.05, min_backoff=0.01, max_backoff=0.02
+    check_interval=0.02,
+    tidy_interval=0.02,
+    halt_retry=0.05,
+    min_backoff=0.01,
+    max_backoff=0.02,
+    erase=False,
 )
 
 
