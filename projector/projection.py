@@ -26,7 +26,6 @@ from .batch import Entry, Erased, Readable, Unreadable, independent, wanted_afte
 from .checkpoints import checkpoint_saved, checkpoints_deleted, writes_saved
 from .layout import (
     DEAD,
-    EPOCH_BYTES,
     NO_EVENT,
     POISON,
     RECORDS,
@@ -37,7 +36,7 @@ from .layout import (
     placed_epoch,
     u64,
 )
-from .noted import pack_noted, record_field
+from .noted import pack_noted, record_field, unpack_noted
 from .state import State
 from .view import Changes
 
@@ -207,14 +206,17 @@ def _fold_tombstone(entry: Erased, state: State) -> None:
         return
     thread = thread_hash(entry.thread_id)
     key, field = RECORDS + thread, record_field(entry.event_id, entry.part)
-    note = state.cell(key, field)
-    record = state.thread(thread)
-    if note is not None:
-        epoch = note[:EPOCH_BYTES]
-        if is_copy(epoch) and (record is None or record.epoch != epoch):
-            # A copy that never became visible is erased; its scope may be swept.
-            state.changes.members[DEAD, thread + epoch] = True
+    note, record = state.cell(key, field), state.thread(thread)
+    if note is None or record is None:
+        return
     state.put(key, field, None)
+    noted = unpack_noted(field, note)
+    if is_copy(noted.epoch) and noted.epoch != record.epoch:
+        # A copy that never became visible is erased; its scope may be swept.
+        state.changes.members[DEAD, thread + noted.epoch] = True
+    if record.parked is not None:
+        # A void event may wait too. Erased, it waits no more.
+        state.put(WAITING + thread, u64(noted.offset), None)
 
 
 def _fold_unreadable(entry: Unreadable, state: State) -> None:

@@ -294,6 +294,14 @@ class TestParking:
         view.feed(Poison("t", event_id=b"p" * 16), Poison("t"), late)
         assert view.log_records("t") == {b"p" * 16: placed_epoch(1), late.event_id: epoch_of(0)}
 
+    def test_what_is_erased_waits_no_more(self, view: DictView) -> None:
+        """A void event may be erased while its thread is parked."""
+        late = saved("t", "1")
+        view.feed(deleted("t"), Poison("t"), late)
+        assert view.waiting("t") == [2, 3]
+        view.feed(Tombstone(late))
+        assert view.waiting("t") == [2]
+
     @pytest.mark.parametrize("is_one_batch", [True, False])
     def test_a_deletion_clears_a_parked_thread(self, view: DictView, *, is_one_batch: bool) -> None:
         """What waited is gone, and the thread goes on in its new incarnation."""
