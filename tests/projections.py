@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -23,6 +24,7 @@ from eventstore.sqlite import SqliteDatabase, SqliteEventLog
 from projector.applier import Applier
 from projector.sqlite import SqliteView
 from projector.view import Changes, DeletedThreads, Loaded, Progress, ViewWriter, Wanted
+from tests.contracts.view_suite import deleted, removed, saved, wrote
 
 T = TypeVar("T")
 
@@ -234,3 +236,34 @@ def raising(error: BaseException) -> Callable[[], Awaitable[None]]:
         raise error
 
     return happen
+
+
+def random_events(count: int, *, seed: int = 7) -> list[NewEvent]:
+    """Events of a few threads, all kinds among them, with ids that come again."""
+    dice = random.Random(seed)
+    events: list[NewEvent] = []
+    for number in range(count):
+        thread, checkpoint = f"thread {dice.randrange(4)}", f"checkpoint {dice.randrange(9)}"
+        kind = dice.random()
+        if kind < 0.45:
+            events.append(saved(thread, checkpoint, {"channel": b"%d" % number}))
+        elif kind < 0.85:
+            events.append(wrote(thread, checkpoint, f"task {number % 3}", (0, "channel", b"value")))
+        elif kind < 0.97:
+            events.append(removed(thread, checkpoint))
+        else:
+            events.append(deleted(thread))
+    return events
+
+
+def corrupt(record: LogRecord) -> LogRecord:
+    return replace(record, value=b"\xc1 is never used in msgpack")
+
+
+def nameless(record: LogRecord) -> LogRecord:
+    return replace(record, key=b"no key of ours", headers=())
+
+
+def from_the_future(record: LogRecord) -> LogRecord:
+    headers = [(n, b"99" if n == "ce_eventversion" else v) for n, v in record.headers]
+    return replace(record, headers=tuple(headers))

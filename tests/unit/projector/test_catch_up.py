@@ -13,8 +13,7 @@ from projector.catch_up import FAR_BEHIND, CatchUp
 from projector.errors import ProjectionHaltedError, ProjectionLagError, ViewUnavailableError
 from projector.view import Answer, ViewBehindError
 from tests.contracts.view_suite import hash_of, saved
-from tests.projections import Ground, once, raising
-from tests.unit.projector.test_applier import from_the_future
+from tests.projections import Ground, from_the_future, once, raising
 from tests.waiting import wait_until
 
 LONG = 60.0

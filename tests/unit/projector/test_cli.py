@@ -24,8 +24,7 @@ from projector.lease import LeaseBoard, OpenBoard
 from projector.metrics import RestoreProgress
 from projector.sqlite import SqliteView
 from tests.contracts.view_suite import saved
-from tests.projections import FaultyLog, Ground, raising, sqlite_ground
-from tests.unit.projector.test_applier import from_the_future
+from tests.projections import FaultyLog, Ground, from_the_future, raising, sqlite_ground
 
 
 class TerminatingBoard(OpenBoard):

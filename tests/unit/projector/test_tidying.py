@@ -14,8 +14,7 @@ from projector.config import ProjectorConfig
 from projector.layout import DEAD, RECORDS, THREADS
 from projector.tidying import Tidier
 from tests.contracts.view_suite import deleted, hash_of, saved, wrote
-from tests.projections import Ground, once, raising, rebuilt
-from tests.unit.projector.test_applier import corrupt
+from tests.projections import Ground, corrupt, once, raising, rebuilt
 
 CONFIG = ProjectorConfig(erase_interval=0.001)
 

@@ -17,8 +17,16 @@ from projector.lease import LeaseBoard, OpenBoard
 from projector.metrics import PartitionState, WorkerState
 from projector.worker import Worker
 from tests.contracts.view_suite import saved
-from tests.projections import Ground, once, raising, rebuilt, sqlite_ground
-from tests.unit.projector.test_applier import corrupt, from_the_future, random_events
+from tests.projections import (
+    Ground,
+    corrupt,
+    from_the_future,
+    once,
+    raising,
+    random_events,
+    rebuilt,
+    sqlite_ground,
+)
 from tests.waiting import wait_until
 
 QUICK = ProjectorConfig(
