@@ -74,8 +74,10 @@ class EncodedEvent:
     def size(self) -> int:
         """Return an upper bound of the record's size in bytes, before the log's own compression."""
         # 21 bytes are the most that varints of a record's frame take, 10 those of one header.
-        headers = sum(len(name) + len(value) + 10 for name, value in self.headers)
-        return len(self.key) + headers + len(self.value) + 21
+        size = len(self.key) + len(self.value) + 21
+        for name, value in self.headers:
+            size += len(name) + len(value) + 10
+        return size
 
 
 def record_key(thread_id: str, event_id: bytes, part: int = 0) -> bytes:

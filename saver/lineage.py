@@ -26,6 +26,8 @@ class Known:
     versions: Mapping[str, Version]
     is_confirmed: bool
     """Whether it was read, or its append acknowledged: only then may others inherit from it."""
+    is_under_way: bool = False
+    """Whether its append is neither acknowledged nor failed. Changed by the put that appends it."""
 
 
 class Lineage:

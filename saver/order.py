@@ -23,25 +23,32 @@ class CallOrder:
 
 
 class Turn:
-    """One call's place in the order of its thread."""
+    """One call's place in the order of its thread.
 
-    __slots__ = ("_done", "_last", "_previous", "_thread_id")
+    It is over once its call has given it back and all in front of it are over.
+    """
+
+    __slots__ = ("_last", "_over", "_previous", "_thread_id")
 
     def __init__(self, last: dict[str, Turn], thread_id: str) -> None:
         self._last = last
         self._thread_id = thread_id
+        # None as soon as nothing is in front of this one.
         self._previous = last.get(thread_id)
-        self._done: asyncio.Future[None] | None = None
+        # Made for the one behind, if that has to wait.
+        self._over: asyncio.Future[None] | None = None
         last[thread_id] = self
 
     async def __aenter__(self) -> None:
         """Wait until everything that began earlier was handed over."""
-        if self._previous is not None:
-            try:
-                await asyncio.shield(self._previous.finished())
-            except asyncio.CancelledError:
-                self.leave()
-                raise
+        if self._previous is None:
+            return
+        try:
+            await asyncio.shield(self._previous.over())
+        except asyncio.CancelledError:
+            self._give_back()
+            raise
+        self._previous = None
 
     async def __aexit__(
         self,
@@ -50,26 +57,24 @@ class Turn:
         trace: TracebackType | None,
     ) -> None:
         """Give the turn back."""
-        self.leave()
+        self._give_back()
 
-    def leave(self) -> None:
-        """Let the next one go on; if this one never had its turn, once the one before it left."""
-        done = self.finished()
-        previous = self._previous
-        if previous is not None and not (earlier := previous.finished()).done():
-            earlier.add_done_callback(lambda _: self._end(done))
+    def over(self) -> asyncio.Future[None]:
+        """Return what is done when this turn is over. For the one behind."""
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+        return self._over
+
+    def _give_back(self) -> None:
+        if self._previous is None:
+            self._end()
         else:
-            self._end(done)
+            # This one never had its turn: the one behind still waits for those in front.
+            self._previous.over().add_done_callback(lambda _: self._end())
 
-    def _end(self, done: asyncio.Future[None]) -> None:
+    def _end(self) -> None:
         self._previous = None
         if self._last.get(self._thread_id) is self:
             del self._last[self._thread_id]
-        if not done.done():
-            done.set_result(None)
-
-    def finished(self) -> asyncio.Future[None]:
-        """Return what is done when this one, and all in front of it, were given back."""
-        if self._done is None:
-            self._done = asyncio.get_running_loop().create_future()
-        return self._done
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)

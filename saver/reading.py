@@ -43,12 +43,12 @@ class Reader:
         self._view = view
         self._catch_up = catch_up
         # All that this saver, its clones and its sync twin had acknowledged or have read.
-        self._seen = Position()
+        self._seen: dict[int, int] = {}
 
     def saw(self, partition: int, next_offset: int) -> None:
         """Note that everything below `next_offset` was acknowledged to us, or read by us."""
-        if next_offset > self._seen.next_offset(partition):
-            self._seen = self._seen.merged({partition: next_offset})
+        if next_offset > self._seen.get(partition, 0):
+            self._seen[partition] = next_offset
 
     async def thread(self, thread_id: str, level: ReadLevel) -> ThreadRecord | None:
         """Return a thread's record."""
@@ -215,7 +215,7 @@ class Reader:
         if level is ReadLevel.LINEARIZABLE:
             bound = (await self._log.end_position((partition,))).next_offset(partition)
         elif level is ReadLevel.SESSION:
-            bound = self._seen.next_offset(partition)
+            bound = self._seen.get(partition, 0)
         else:
             bound = ANY_VIEW
         return await self._at(partition, max(bound, ANY_VIEW), query)
@@ -224,7 +224,7 @@ class Reader:
         if level is ReadLevel.LINEARIZABLE:
             position = await self._log.end_position(partitions)
         elif level is ReadLevel.SESSION:
-            position = self._seen
+            position = Position(self._seen)
         else:
             position = Position()
         return {p: max(position.next_offset(p), ANY_VIEW) for p in partitions}

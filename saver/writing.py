@@ -40,8 +40,8 @@ class Writer:
         # not change, the order of the calls.
         self._ready = ready
         self._order = CallOrder()
-        # Puts that are appended and not acknowledged yet, by event id: set and removed by `put`.
-        self._under_way: dict[bytes, asyncio.Future[None]] = {}
+        # Who waits for the end of a put that is under way, by its event id. Emptied by that put.
+        self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
 
     @property
     def order(self) -> CallOrder:
@@ -57,11 +57,11 @@ class Writer:
             incarnation, parent = await self._continued(draft)
             event = draft.event(incarnation=incarnation, parent=parent)
             appending = self._log.append(NewEvent(place.thread_id, event, event_id))
-            own = Known(incarnation, event_id, draft.versions, is_confirmed=False)
+            own = Known(
+                incarnation, event_id, draft.versions, is_confirmed=False, is_under_way=True
+            )
             checkpoint_id = event.checkpoint_id
             self._lineage.remember(place.thread_id, place.namespace, checkpoint_id, own)
-            done = asyncio.get_running_loop().create_future()
-            self._under_way[event_id] = done
         try:
             await self._saw(await appending)
             own.is_confirmed = True
@@ -69,8 +69,10 @@ class Writer:
             self._lineage.forget(place.thread_id, place.namespace, checkpoint_id, event_id)
             raise
         finally:
-            del self._under_way[event_id]
-            done.set_result(None)
+            own.is_under_way = False
+            for waiter in self._waiting.pop(event_id, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
 
     async def put_writes(self, place: Place, parts: tuple[str, str, tuple[Write, ...]]) -> None:
         """Append a task's writes on the checkpoint that `place` names."""
@@ -151,9 +153,10 @@ class Writer:
         return 0 if record is None else record.incarnation
 
     async def _acknowledged(self, known: Known) -> None:
-        done = self._under_way.get(known.event_id)
-        if done is not None:
-            await asyncio.shield(done)
+        if known.is_under_way:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(known.event_id, []).append(waiter)
+            await waiter
 
     async def _saw(self, place: Appended) -> None:
         if place.offset is not None:
