@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from langgraph.checkpoint.kafka import AsyncKafkaSaver
+from tests.fundamentals.graphs import START_STATE, line
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 SMALL = ("human_in_the_loop", "time_travel", "rebuild_view")
 MAX_LINES = 60
 
 
-async def run(*arguments: str) -> str:
-    """Run an example; return what it printed. A status other than 0 fails the test."""
+async def run(*arguments: str, status: int = 0) -> str:
+    """Run an example; return what it printed. Another status than the given one fails the test."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-W", "error", *arguments, cwd=ROOT, stdout=PIPE, stderr=STDOUT
     )
@@ -28,7 +31,7 @@ async def run(*arguments: str) -> str:
             process.kill()
             await process.wait()
     text = output.decode()
-    assert process.returncode == 0, text
+    assert process.returncode == status, text
     return text
 
 
@@ -65,6 +68,14 @@ async def test_quickstart_is_the_same_each_time() -> None:
     assert first.rstrip().endswith("All of it as it should be.")
     assert "runs: back_up 1, deploy 2, announce 1" in first
     assert without_ids(first) == without_ids(second)
+
+
+async def test_quickstart_fails_when_something_is_not_so(tmp_path: Path) -> None:
+    """Its status tells, also a machine: here the log knows one of the demo's threads already."""
+    url = f"sqlite:///{tmp_path / 'used.db'}"
+    async with AsyncKafkaSaver.from_conn_string(url) as saver:
+        await line(saver, "a").ainvoke(START_STATE, {"configurable": {"thread_id": "ops"}})
+    assert "not so" in await run("-m", "examples.quickstart", url, status=1)
 
 
 @pytest.mark.timeout(120)
