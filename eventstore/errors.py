@@ -128,7 +128,9 @@ class CorruptEventError(EventStoreError):
     """A record cannot be read as an event. It is never treated as "not there"."""
 
     def __init__(self, partition: int, offset: int, *, reason: str) -> None:
-        super().__init__(f"partition {partition}, offset {offset} holds no readable event: {reason}")
+        super().__init__(
+            f"partition {partition}, offset {offset} holds no readable event: {reason}"
+        )
         self.partition = partition
         self.offset = offset
         self.reason = reason

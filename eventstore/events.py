@@ -17,7 +17,7 @@ EVENT_ID_BYTES = 16
 
 
 def new_event_id() -> bytes:
-    """Return a random event id (16 bytes), made once per call and kept by all that belongs to it."""
+    """Return a random event id (16 bytes): made once per call, kept by all that belongs to it."""
     return os.urandom(EVENT_ID_BYTES)
 
 
@@ -107,7 +107,7 @@ class CheckpointSaved:
     parent_event: bytes | None
     """The parent's `checkpoint.saved`, by event id, when a channel is inherited from it."""
     incarnation: int
-    """The incarnation of what this continues: 0, or the one that the thread's last deletion began."""
+    """The incarnation of what this continues: 0, or the one that a deletion began."""
     channels: dict[str, ChannelState]
     body: Payload
     """The checkpoint without id, channel_values and channel_versions."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 class Position(Mapping[int, int]):
     """A vector partition → next offset: everything below it is meant.
 
-    `Position({0: 5})` covers offsets 0–4 of partition 0. A partition that is not named is at 0.
+    `Position({0: 5})` covers offsets 0 to 4 of partition 0. A partition that is not named is at 0.
     Immutable; `merged` gives a new one.
     """
 
