@@ -238,7 +238,15 @@ def _load_writes(body: Body) -> WritesSaved:
 
 def _load_write(item: list[Any]) -> Write:
     index, channel, kind, data = item[:4]
-    return Write(_integer(index), _text(channel), Payload(_text(kind), _bytes(data)))
+    # One condition where all is as it should be: this is the hottest place of a rebuild.
+    if not (
+        isinstance(index, int)
+        and isinstance(channel, str)
+        and isinstance(kind, str)
+        and isinstance(data, bytes)
+    ):
+        raise TypeError(f"bad write: {item!r:.100}")
+    return Write(index, channel, Payload(kind, data))
 
 
 def _load_checkpoints_deleted(body: Body) -> CheckpointsDeleted:

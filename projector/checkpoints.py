@@ -112,6 +112,12 @@ def _resolve(
     """Return where a channel's value lies, and the bytes to store when it lies in this event."""
     value = has.value
     match value:
+        case Inherited():  # the most frequent one
+            inherited = None if parent is None else parent.channels.get(channel)
+            if inherited is not None and inherited[0] == has.version:
+                return inherited[1], None
+            origin = "none" if event.parent_event is None else event.parent_event.hex()
+            return Unresolved(0, f"inherited from event {origin}, which is not in the view"), None
         case Full(payload, digest):
             return offset, pack_value(payload, digest)
         case Empty():
@@ -121,12 +127,6 @@ def _resolve(
         case Extended():
             missing = f"a range of what event {value.event_id.hex()} stored"
             return Unresolved(value.offset, missing), None
-        case Inherited():
-            inherited = None if parent is None else parent.channels.get(channel)
-            if inherited is not None and inherited[0] == has.version:
-                return inherited[1], None
-            origin = "none" if event.parent_event is None else event.parent_event.hex()
-            return Unresolved(0, f"inherited from event {origin}, which is not in the view"), None
 
 
 def _show(
