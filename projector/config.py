@@ -44,6 +44,10 @@ class ProjectorConfig(BaseModel):
     erase_interval: Seconds = 60.0
     """How often, in seconds, all threads are looked through for what is to be erased."""
 
+    nudge_after: Seconds = 7 * 24 * 3600.0 + 3600.0
+    """How old, in seconds, a partition's last record must be before something is appended for Kafka
+    to compact it; a little more than the topic's `max.compaction.lag.ms`."""
+
     @model_validator(mode="after")
     def _backoffs_agree(self) -> Self:
         if self.min_backoff > self.max_backoff:

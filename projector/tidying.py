@@ -14,12 +14,13 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
-from eventstore.codec import record_key
-from eventstore.events import NewEvent, ThreadErased
-from eventstore.log import EventLog
+from eventstore.codec import decode, record_key
+from eventstore.errors import CorruptEventError, UnknownEventVersionError
+from eventstore.events import LogNudged, NewEvent, ThreadErased
+from eventstore.log import EventLog, LogRecord
 
 from .config import ProjectorConfig
 from .noted import Noted
@@ -27,6 +28,13 @@ from .view import DeletedThread, ViewWriter
 
 SWEEPS_AT_ONCE: Final = 20
 """How many steps of sweeping follow one another before another partition has its turn."""
+
+NUDGES: Final = 3
+"""How many nudges in a row a quiet partition gets: one for what was erased, others for what erased
+it, whose turn comes a day after the compaction at the earliest."""
+
+NUDGE_INTERVAL: Final = 3600.0
+"""How often, in seconds, the last records of a partition are looked at."""
 
 PAGES_AT_ONCE: Final = 5
 """How many pages of threads are looked at before another partition has its turn."""
@@ -49,6 +57,8 @@ class _Walk:
     """Whether it met its end, without anything to erase on the last page."""
     resume_at: float = 0.0
     """The monotonic time of the next walk."""
+    nudge_at: float = 0.0
+    """The monotonic time of the next look at the log's last records."""
     barrier: int = 0
     """The log's end behind what was erased last. Below it the view still shows what is erased, and
     it would be erased once more."""
@@ -75,9 +85,15 @@ class Tidier:
                 return
             if not await self._view.sweep(partition, limit=self._config.sweep_limit):
                 break
-        for _ in range(PAGES_AT_ONCE if self._config.erase else 0):
-            if not is_idle() or not await self._walk(partition, self._walks[partition]):
+        if not self._config.erase:
+            return
+        for _ in range(PAGES_AT_ONCE):
+            if not is_idle():
                 return
+            if not await self._walk(partition, self._walks[partition]):
+                break
+        if is_idle():
+            await self._nudge(partition, self._walks[partition])
 
     async def _walk(self, partition: int, walk: _Walk) -> bool:
         """Look at one page of threads; return whether the next one may follow at once."""
@@ -103,6 +119,24 @@ class Tidier:
             walk.is_over = True
             walk.resume_at = monotonic() + self._config.erase_interval
         return not walk.is_over
+
+    async def _nudge(self, partition: int, walk: _Walk) -> None:
+        """Append something behind old records if nobody else does.
+
+        Kafka compacts closed segments only, and closes one when something is appended to it.
+        """
+        if monotonic() < walk.nudge_at:
+            return
+        walk.nudge_at = monotonic() + min(NUDGE_INTERVAL, self._config.nudge_after)
+        end = (await self._log.end_position([partition])).next_offset(partition)
+        if end < NUDGES:
+            return
+        batch = await self._log.read(partition, end - NUDGES, end)
+        last = [record for record in batch.records if record.offset >= end - NUDGES]
+        newest_ms = max((record.timestamp_ms for record in last), default=0)
+        is_old = time() * 1000 - newest_ms > self._config.nudge_after * 1000
+        if is_old and not all(map(_is_nudge, last)):
+            await self._log.append(NewEvent(None, LogNudged()), partition=partition)
 
     async def _erase_thread(self, partition: int, deleted: DeletedThread) -> bool:
         """Take the next step for one thread; return whether there was one to take."""
@@ -136,3 +170,10 @@ class Tidier:
         """Return a record's key, which names the thread when nothing else does any more."""
         batch = await self._log.read(partition, offset, offset + 1)
         return next((record.key for record in batch.records if record.offset == offset), None)
+
+
+def _is_nudge(record: LogRecord) -> bool:
+    try:
+        return record.value is not None and isinstance(decode(record).event, LogNudged)
+    except (CorruptEventError, UnknownEventVersionError):
+        return False

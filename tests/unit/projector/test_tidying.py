@@ -8,13 +8,14 @@ import pytest
 
 from eventstore.codec import decode, thread_hash
 from eventstore.errors import AppendOutcomeUnknownError, LogUnavailableError
-from eventstore.events import NewEvent, ThreadErased
+from eventstore.events import LogNudged, NewEvent, ThreadErased
 from eventstore.log import LogRecord
 from projector.config import ProjectorConfig
 from projector.layout import DEAD, RECORDS, THREADS
-from projector.tidying import Tidier
+from projector.tidying import NUDGES, Tidier
 from tests.contracts.view_suite import deleted, hash_of, saved, wrote
 from tests.projections import Ground, corrupt, once, raising, rebuilt
+from tests.waiting import wait_until
 
 CONFIG = ProjectorConfig(erase_interval=0.001)
 
@@ -218,3 +219,31 @@ async def test_view_without_the_erased_records_is_the_same(ground: Ground) -> No
     erased = {record.key for record in await records(ground) if record.value is None}
     ground.log.missing = {r.offset for r in await records(ground) if r.key in erased}
     assert await rebuilt(ground) == before
+
+
+async def test_quiet_partition_is_nudged(ground: Ground) -> None:
+    """Behind old records something is appended, for Kafka to compact them, and not for ever."""
+    end = await ground.append(saved("gone", "1"), deleted("gone"))
+    await ground.applier().advance(0, end)
+    config = ProjectorConfig(nudge_after=0.001)
+
+    async def nudges() -> int:
+        await Tidier(ground.log, ground.view, config).tidy(0, is_idle=lambda: True)
+        await ground.applier().advance(0, await ground.end())
+        events = [decode(record).event for record in await records(ground) if record.value]
+        return sum(isinstance(event, LogNudged) for event in events)
+
+    async def are_enough() -> bool:
+        return await nudges() == NUDGES
+
+    enough: bool = await wait_until(are_enough, description="the partition was nudged")
+    assert enough
+    assert [await nudges() for _ in range(3)] == [NUDGES] * 3
+
+
+async def test_young_partition_is_not_nudged(ground: Ground) -> None:
+    """As long as somebody else appends, nothing is added."""
+    end = await ground.append(*[saved("thread", f"{n}") for n in range(5)])
+    await ground.applier().advance(0, end)
+    await tidier(ground).tidy(0, is_idle=lambda: True)
+    assert await ground.end() == end
