@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
-from projector.errors import ThreadParkedError, ViewCorruptedError
+from projector.errors import ThreadParkedError
 from projector.layout import (
     HIDDEN,
     IDS,
@@ -28,7 +28,7 @@ from projector.layout import (
 )
 from projector.view import Cell, StoredCheckpoint, StoredHistory, StoredValue
 
-from .tables import Range, Snapshot, prefixed
+from .tables import BrokenIndexError, Range, Snapshot, prefixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,14 @@ def checkpoint(
     record = thread_record(view, thread=thread)
     if record is None:
         return None, None
-    if checkpoint_id is None:
-        checkpoint_id = _newest_ids(view, [(thread, record)], namespace)[0]
-        if checkpoint_id is None:
-            return record, None
-    place = Place(thread, record, namespace, checkpoint_id)
-    return record, stored(view, [place], with_values=True)[0]
+    if checkpoint_id is not None:
+        place = Place(thread, record, namespace, checkpoint_id)
+        return record, stored(view, [place], with_values=True)[0]
+    newest_id = _newest_ids(view, [(thread, record)], namespace)[0]
+    if newest_id is None:
+        return record, None
+    place = Place(thread, record, namespace, newest_id)
+    return record, indexed(view, [place], with_values=True)[0]
 
 
 def is_removed(view: Snapshot, *, thread: bytes, namespace: str, checkpoint_id: str) -> bool:
@@ -110,8 +112,26 @@ def newest(
         for (thread, record), checkpoint_id in zip(threads, ids, strict=True)
         if checkpoint_id is not None
     ]
-    found = iter(stored(view, places, with_values=False))
+    found = iter(indexed(view, places, with_values=False))
     return [None if checkpoint_id is None else next(found) for checkpoint_id in ids]
+
+
+def indexed(
+    view: Snapshot, places: Sequence[Place], *, with_values: bool
+) -> list[StoredCheckpoint]:
+    """Return the checkpoints at places that an index names.
+
+    Raises:
+        BrokenIndexError: One of them is not there.
+    """
+    found: list[StoredCheckpoint] = []
+    for place, checkpoint in zip(
+        places, stored(view, places, with_values=with_values), strict=True
+    ):
+        if checkpoint is None:
+            raise BrokenIndexError(f"there is no checkpoint {place.checkpoint_id!r}")
+        found.append(checkpoint)
+    return found
 
 
 def stored(
@@ -291,9 +311,7 @@ def _writes(view: Snapshot, rows: Sequence[tuple[Place, Row]]) -> list[list[Stor
         for member in members:
             data = cells[WRITES + place.scope, member]
             if data is None:
-                raise ViewCorruptedError(
-                    "the view", partition=view.partition, reason="a task's writes are missing"
-                )
+                raise BrokenIndexError("a task's writes are missing")
             writes.extend(stored_writes(member, data))
         answer.append(writes)
     return answer

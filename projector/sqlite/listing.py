@@ -24,8 +24,8 @@ from projector.layout import (
 )
 from projector.view import Page, Selection, StoredCheckpoint, ThreadPage
 
-from .answers import Place, newest, refuse_parked, stored, thread_record
-from .tables import END, Range, Snapshot, prefixed
+from .answers import Place, indexed, newest, refuse_parked, thread_record
+from .tables import END, BrokenIndexError, Range, Snapshot, prefixed
 
 MAX_EXAMINED: Final = 2000
 """Index entries that one page looks at; then it ends, however few of them were wanted."""
@@ -90,9 +90,7 @@ def _read_places(
         if size > PAGE_BYTES:
             return found, places[start - 1][0]
         some = [place for _, place in places[start : start + step]]
-        for checkpoint in stored(view, some, with_values=with_values):
-            if checkpoint is None:
-                raise ValueError("an index names a checkpoint that is not there")
+        for checkpoint in indexed(view, some, with_values=with_values):
             found.append(checkpoint)
             size += sum(len(value.data or b"") for value in checkpoint.values.values())
             size += sum(len(write.payload.data) for write in checkpoint.writes)
@@ -167,6 +165,8 @@ def threads(view: Snapshot, *, cursor: bytes | None, limit: int) -> ThreadPage:
     rest = members[limit - 1] if len(members) > limit else None
     hashes = [member[-HASH_BYTES:] for member in members[:limit]]
     records = view.threads(hashes)
+    if len(records) < len(hashes):
+        raise BrokenIndexError("an active thread has no record")
     shown = [(thread, records[thread]) for thread in hashes if records[thread].parked is None]
     found = newest(view, shown, "")
     return ThreadPage(

@@ -79,6 +79,10 @@ _PROGRESS: Final = """
 """
 
 
+class BrokenIndexError(Exception):
+    """An index names something that is not there. `SqliteView` says of which view."""
+
+
 def prefixed(key: bytes, prefix: bytes) -> Range:
     """Return the range of all members that begin with `prefix`."""
     kept = prefix.rstrip(b"\xff")

@@ -32,7 +32,7 @@ from projector.view import (
 )
 
 from . import answers, changing, deleted, listing, whole
-from .tables import Snapshot, reading
+from .tables import BrokenIndexError, Snapshot, reading
 
 T = TypeVar("T")
 
@@ -234,6 +234,8 @@ class SqliteView:
             return await reader.run(job)
         except LogUnavailableError as error:
             raise ViewUnavailableError(self.name, reason=error.reason) from error
+        except BrokenIndexError as error:
+            raise ViewCorruptedError(self.name, partition=partition, reason=str(error)) from error
         except (ValueError, LookupError, struct.error, msgpack.UnpackException) as error:
             raise ViewCorruptedError(
                 self.name, partition=partition, reason=f"unreadable bytes: {error!r}"
