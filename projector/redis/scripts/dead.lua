@@ -14,7 +14,7 @@ local fields = {}
 for n, member in ipairs(members) do
   local size = struct.unpack('>I4', member, #member - 3)
   local stop = #member - 4 - size
-  local id = string.sub(member, 1, stop - 1)
+  local id = unordered(string.sub(member, 1, stop - 1))
   fields[n] = sized(string.sub(member, stop + 1, stop + size)) .. sized(id)
 end
 return {meta[1], scope, members, get_all(base .. 'c' .. scope, fields)}

@@ -47,14 +47,14 @@ local function parse(member)
     return nil
   end
   if index == 'j' then
-    return thread, scopes[thread], namespace, string.sub(member, 1, from - 1)
+    return thread, scopes[thread], namespace, unordered(string.sub(member, 1, from - 1))
   end
   local scope = string.sub(member, from - 31, from)
   local hash = string.sub(scope, 1, 16)
   if scope_of_thread(hash) ~= scope then
     return nil
   end
-  return hash, scope, namespace, string.sub(member, 1, from - 33)
+  return hash, scope, namespace, unordered(string.sub(member, 1, from - 33))
 end
 
 local examined, spent, cursor, is_over = 0, 0, false, false

@@ -13,6 +13,14 @@ local function sized(text)
   return struct.pack('>I4', #text) .. text
 end
 
+-- Returns the checkpoint id that stands in a member as `layout.ordered` made it.
+local function unordered(id)
+  if not string.find(id, '\1', 1, true) then
+    return id
+  end
+  return (string.gsub(string.gsub(id, '\1\1', '\0'), '\1\2', '\1'))
+end
+
 local function scope_of(thread, record)
   return thread .. (record and string.sub(record, 1, 16) or NO_EPOCH)
 end
