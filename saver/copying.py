@@ -172,7 +172,7 @@ class _Copy:
             if history.seed is not None
         }
         if not chain and not seeds:
-            return stored.row.parent_id
+            return None
         # The oldest one holds the seeds: every channel's walk passes all its writes before it.
         names = [f"{stored.checkpoint_id}~{number}" for number in range(len(chain) + 1)]
         for number in reversed(range(len(names))):
