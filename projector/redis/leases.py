@@ -23,6 +23,10 @@ DEFAULT_TTL: Final = 1.0
 """How long, in seconds, a lease lasts that is not renewed: a killed member's stay that long."""
 
 
+MISSES: Final = 16
+"""How many leases of others a member reaches for in one `claim`: many members would make many."""
+
+
 class RedisBoard:
     """One member's place on the board; see `LeaseBoard`.
 
@@ -39,6 +43,8 @@ class RedisBoard:
         self._member = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(6).hex()}".encode()
         # Leases that this member took and did not give back, and who else was there last.
         self._taken: set[int] = set()
+        # How many leases were reached for so far: the next time begins behind them.
+        self._tried = 0
         self._others: list[bytes] = []
         self.interval = ttl / 3
 
@@ -51,19 +57,38 @@ class RedisBoard:
             await self._wake_others()
         share = -(-len(partitions) // len(members))
         held: set[int] = set()
-        # Members begin at places of their own, so that they seldom reach for the same lease.
-        wanted = sorted(partitions)
-        first = rank * len(wanted) // len(members)
-        free = [n for n in wanted[first:] + wanted[:first] if n not in self._taken]
-        for number in [*sorted(self._taken.intersection(partitions)), *free]:
+        for number in sorted(self._taken.intersection(partitions)):
             if len(held) >= share:
                 break
             if await self._claim(number):
                 held.add(number)
-                self._taken.add(number)
             else:
                 self._taken.discard(number)
+        if rank < len(partitions):
+            # Beyond that rank there is nothing to share. Members begin at places of their own, so
+            # that they seldom reach for the same lease.
+            begin = rank * len(partitions) // len(members)
+            held |= await self._take(sorted(partitions), begin, share - len(held))
         return frozenset(held)
+
+    async def _take(self, partitions: list[int], begin: int, count: int) -> set[int]:
+        """Take up to `count` free leases; after some misses the rest is left for the next time."""
+        taken: set[int] = set()
+        misses = 0
+        first = begin + self._tried
+        for step in range(len(partitions)):
+            number = partitions[(first + step) % len(partitions)]
+            if len(taken) >= count or misses >= MISSES:
+                break
+            self._tried += 1
+            if number in self._taken:
+                continue
+            if await self._claim(number):
+                taken.add(number)
+                self._taken.add(number)
+            else:
+                misses += 1
+        return taken
 
     async def release(self, partitions: Collection[int]) -> None:
         """Delete the leases that are still this member's, and wake the others."""
