@@ -150,11 +150,11 @@ def wanted_after(entries: Sequence[Entry], state: State) -> Wanted | None:
     """Return what is missing after the first load: writes on ids that were removed before."""
     cells: dict[Cell, None] = {}
     for entry in entries:
-        if isinstance(entry, Readable) and isinstance(entry.recorded.event, WritesSaved):
-            event = entry.recorded.event
-            thread = hash_of(entry)
-            if thread is None:
-                continue
+        thread = hash_of(entry)
+        if thread is None or not isinstance(entry, Readable):
+            continue
+        event = entry.recorded.event
+        if isinstance(event, WritesSaved):
             scope = state.scope_of(thread, event.copy_id)
             name = checkpoint_field(event.namespace, event.checkpoint_id)
             life, _ = state.removed(scope, name)

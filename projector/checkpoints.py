@@ -15,9 +15,9 @@ from eventstore.events import (
     Empty,
     Extended,
     Full,
-    Inherited,
     RecordedEvent,
     Referenced,
+    Version,
     WritesSaved,
 )
 
@@ -111,22 +111,26 @@ def _resolve(
 ) -> tuple[ValueRef, bytes | None]:
     """Return where a channel's value lies, and the bytes to store when it lies in this event."""
     value = has.value
-    match value:
-        case Inherited():  # the most frequent one
-            inherited = None if parent is None else parent.channels.get(channel)
-            if inherited is not None and inherited[0] == has.version:
-                return inherited[1], None
-            origin = "none" if event.parent_event is None else event.parent_event.hex()
-            return Unresolved(0, f"inherited from event {origin}, which is not in the view"), None
-        case Full(payload, digest):
-            return offset, pack_value(payload, digest)
-        case Empty():
-            return None, None
-        case Referenced():
-            return value.offset, None
-        case Extended():
-            missing = f"a range of what event {value.event_id.hex()} stored"
-            return Unresolved(value.offset, missing), None
+    if isinstance(value, Full):
+        return offset, pack_value(value.payload, value.digest)
+    if isinstance(value, Empty):
+        return None, None
+    if isinstance(value, Referenced):
+        return value.offset, None
+    if isinstance(value, Extended):
+        missing = f"a range of what event {value.event_id.hex()} stored"
+        return Unresolved(value.offset, missing), None
+    return _inherited(channel, has.version, event, parent), None
+
+
+def _inherited(
+    channel: str, version: Version, event: CheckpointSaved, parent: Row | None
+) -> ValueRef:
+    inherited = None if parent is None else parent.channels.get(channel)
+    if inherited is not None and inherited[0] == version:
+        return inherited[1]
+    origin = "none" if event.parent_event is None else event.parent_event.hex()
+    return Unresolved(0, f"inherited from event {origin}, which is not in the view")
 
 
 def _show(

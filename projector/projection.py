@@ -66,27 +66,25 @@ def fold(entries: Sequence[Entry], state: State) -> Changes:
     An event from the future is no entry: the caller ends the batch in front of it.
     """
     for entry in entries:
-        match entry:
-            case Readable():
-                _fold_event(entry, state)
-            case Erased():
-                _fold_tombstone(entry, state)
-            case Unreadable():
-                _fold_unreadable(entry, state)
+        if isinstance(entry, Readable):
+            _fold_event(entry, state)
+        elif isinstance(entry, Erased):
+            _fold_tombstone(entry, state)
+        else:
+            _fold_unreadable(entry, state)
     return state.finish()
 
 
 def _fold_event(entry: Readable, state: State) -> None:
     recorded = entry.recorded
-    event = recorded.event
+    event, thread_id = recorded.event, recorded.thread_id
     if isinstance(event, ThreadErased):
         _erased(event, state)
-    elif recorded.thread_id is None:
-        pass
-    elif isinstance(event, ThreadDeleted):
-        _deleted(recorded, recorded.thread_id, state)
-    elif isinstance(event, Append):
-        _fold_append(entry, event, recorded.thread_id, state)
+    elif thread_id is not None:
+        if isinstance(event, ThreadDeleted):
+            _deleted(recorded, thread_id, state)
+        elif isinstance(event, Append):
+            _fold_append(entry, event, thread_id, state)
 
 
 def _fold_append(entry: Readable, event: Append, thread_id: str, state: State) -> None:
@@ -102,15 +100,14 @@ def _fold_append(entry: Readable, event: Append, thread_id: str, state: State) -
         if event.copy_id is not None:
             state.changes.members[DEAD, thread + event.copy_id] = True
         return
-    match event:
-        case CheckpointSaved():
-            checkpoint_saved(recorded, event, thread, record, state)
-        case WritesSaved():
-            writes_saved(event, thread, state)
-        case CheckpointsDeleted():
-            checkpoints_deleted(recorded, event, thread, record, state)
-        case ThreadCopied():
-            _copied(recorded, event, thread, record, state)
+    if isinstance(event, CheckpointSaved):
+        checkpoint_saved(recorded, event, thread, record, state)
+    elif isinstance(event, WritesSaved):
+        writes_saved(event, thread, state)
+    elif isinstance(event, CheckpointsDeleted):
+        checkpoints_deleted(recorded, event, thread, record, state)
+    else:
+        _copied(recorded, event, thread, record, state)
 
 
 def _current(thread_id: str, incarnation: int, state: State) -> ThreadRecord:

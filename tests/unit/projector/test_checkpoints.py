@@ -99,6 +99,7 @@ class TestCheckpoints:
     def test_housekeeping_events_change_nothing(self, view: DictView) -> None:
         """Identity records and nudges belong to no thread."""
         view.feed(NewEvent(None, LogStarted(b"l" * 16, 1)), NewEvent(None, LogNudged()))
+        view.feed(NewEvent("t", LogNudged()))
         assert view.dump() == {}
 
 
@@ -134,6 +135,13 @@ class TestValues:
             view.feed(*batch)
         assert view.values("t", "2") == {"a": b"old"}
         assert view.values("t", "3") == {"a": b"new"}
+
+    def test_a_parent_may_be_named_by_its_event_alone(self, view: DictView) -> None:
+        """It is found once it was replaced; where it shows it is found by its id."""
+        first = saved("t", "1", {"a": b"A"})
+        view.feed(first, saved("t", "1", {"a": b"B"}))
+        view.feed(saved("t", "2", {"a": INHERITED}, parent_event=first))
+        assert view.values("t", "2") == {"a": b"A"}
 
     def test_children_of_a_removed_parent_keep_their_values(self, view: DictView) -> None:
         """What a removed checkpoint stored is still inherited from it."""

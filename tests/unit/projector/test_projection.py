@@ -107,6 +107,12 @@ class TestDeletion:
         assert view.known("t").incarnation == 7
         assert view.dead() == {old}
 
+    def test_no_deletion_goes_back(self, view: DictView) -> None:
+        """One that stands in front of the present incarnation is the past."""
+        view.feed(saved("t", "1", incarnation=7), deleted("t"))
+        assert view.known("t").incarnation == 7
+        assert view.ids("t") == ["1"]
+
     def test_records_are_filed_by_what_they_say(self, view: DictView) -> None:
         """What is noted of a record does not depend on the records in front of it."""
         put, cut, late, staged = (

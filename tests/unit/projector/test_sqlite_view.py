@@ -86,6 +86,15 @@ class TestSharing:
         other.close()
         assert await view.dump(0) == before
 
+    async def test_a_file_that_cannot_be_opened_is_unavailable(self, tmp_path: Path) -> None:
+        """Reading it is no empty answer."""
+        async with SqliteDatabase(tmp_path / "missing" / "view.sqlite") as database:
+            view = SqliteView(database)
+            with pytest.raises(ViewUnavailableError):
+                await view.progress(0)
+            with pytest.raises(ViewUnavailableError):
+                await view.setup()
+
     async def test_the_log_keeps_its_full_sync(
         self, database: SqliteDatabase, projection: Projection
     ) -> None:
