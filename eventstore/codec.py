@@ -190,7 +190,12 @@ def decoded_size(record: LogRecord) -> int:
 
 
 def thread_of(record: LogRecord) -> str | None:
-    """Return the thread that a record names by its key or else its subject, decodable or not."""
+    """Return the thread that a record names by its key or else its subject, decodable or not.
+
+    None for events of no thread, whose key names what they are.
+    """
+    if any(name == "ce_type" and value in _THREADLESS_TYPES for name, value in record.headers):
+        return None
     if record.key is not None:
         try:
             return split_record_key(record.key)[0]
@@ -263,3 +268,4 @@ _BY_NAME: Mapping[str, BodyCodec[Any]] = {codec.type_name: codec for codec in BO
 _THREADLESS: tuple[type[Event], ...] = tuple(
     kind for kind, codec in BODIES.items() if codec.is_threadless
 )
+_THREADLESS_TYPES = frozenset(codec.type_bytes for codec in BODIES.values() if codec.is_threadless)
