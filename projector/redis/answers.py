@@ -99,13 +99,17 @@ class Walk:
             channel: [] for channel in channels
         }
         self._open = set(channels)
-        # Event id and offset of each ancestor, as the events of one call may share the id.
+        # Event id and offset of the start and of each ancestor: events of one call may share the id.
         self._seen: set[bytes] = set()
 
     @property
     def open(self) -> list[str]:
         """Return the channels whose walk has not ended."""
         return [channel for channel in self._found if channel in self._open]
+
+    def begin(self, event: bytes) -> None:
+        """Note where the walk begins: it ends there if it comes back."""
+        self._seen.add(event)
 
     def add(self, ancestors: Iterable[list[Any]]) -> bool:
         """Add ancestors, nearest first. Returns False when one comes for the second time."""

@@ -129,13 +129,15 @@ class RedisReader:
             mode, at, epoch = first, first_id, b""
             while True:
                 opened = [channel.encode() for channel in walk.open]
-                applied, data, found_epoch, following, ancestors = await self._ask(
+                applied, data, found_epoch, following, ancestors, start = await self._ask(
                     scripts.HISTORY, partition, bound, thread, prefix, mode, at, epoch, *opened
                 )
                 self._record(partition, data)
                 if found_epoch is None:
                     # The thread was deleted or replaced between two calls.
                     break
+                if start is not None:
+                    walk.begin(start)
                 if not walk.add(ancestors) or following is None:
                     return Answer(applied, walk.result())
                 mode, at, epoch = b"parent", following, found_epoch

@@ -1,22 +1,29 @@
 -- ARGV[3]: thread hash, ARGV[4]: namespace prefix, ARGV[5]: 'latest', 'id' or 'parent',
 -- ARGV[6]: id to begin at, or ancestor to go on with, ARGV[7]: epoch to go on in, ARGV[8...]:
 -- channels that are still open.
--- Answers {1, next offset, record, epoch, ancestor to go on with or false, ancestors}; an ancestor
--- is {event id and offset, members, writes, closed}, closed a flat list of: channel, kind, offset,
--- and the value or, where it is unresolved, the row. Without an epoch: the thread has moved on.
+-- Answers {1, next offset, record, epoch, ancestor to go on with or false, ancestors, event id and
+-- offset of where the walk begins or false}; an ancestor is {event id and offset, members, writes,
+-- closed}, closed a flat list of: channel, kind, offset, and the value or, where it is unresolved,
+-- the row. Without an epoch: the thread has moved on.
 local MOST_ANCESTORS, MOST_BYTES = 300, 524288
 local thread, namespace, mode, parent, epoch = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local record = redis.call('HGET', base .. 't', thread)
 if not record or is_parked(record) then
-  return {1, next_offset, record, NO_EPOCH, false, {}}
+  return {1, next_offset, record, NO_EPOCH, false, {}, false}
 end
 local scope = scope_of(thread, record)
 local present = string.sub(record, 1, 16)
 local rows, ancestors, seen, spent = base .. 'c' .. scope, {}, {}, 0
+local start = false
+
+-- Event id and offset: events of one call may share the id.
+local function event_of(row)
+  return string.sub(row, 1, 24)
+end
 
 if mode == 'parent' then
   if epoch ~= present then
-    return {1, next_offset, record, false, false, {}}
+    return {1, next_offset, record, false, false, {}, false}
   end
 else
   local id = parent
@@ -25,6 +32,11 @@ else
   end
   local row = id and redis.call('HGET', rows, namespace .. sized(id))
   parent = row and parent_of(row)
+  if row then
+    -- A checkpoint put again under one of its descendants is no ancestor of itself.
+    start = event_of(row)
+    seen[start] = true
+  end
 end
 
 local open, open_count = {}, 0
@@ -44,12 +56,11 @@ end
 
 while parent and open_count > 0 do
   if #ancestors >= MOST_ANCESTORS or spent >= MOST_BYTES then
-    return {1, next_offset, record, present, parent, ancestors}
+    return {1, next_offset, record, present, parent, ancestors, start}
   end
   local field = namespace .. sized(parent)
   local row = row_of(field)
-  -- Event id and offset: events of one call may share the id.
-  local event = row and string.sub(row, 1, 24)
+  local event = row and event_of(row)
   if not row or seen[event] then
     break
   end
@@ -73,4 +84,4 @@ while parent and open_count > 0 do
   ancestors[#ancestors + 1] = {event, members, writes, closed}
   parent = parent_of(row)
 end
-return {1, next_offset, record, present, false, ancestors}
+return {1, next_offset, record, present, false, ancestors, start}
