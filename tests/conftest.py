@@ -10,6 +10,8 @@ import pytest
 
 from services import ServiceError, ServiceName, Services, default_services
 
+pytest_plugins = ["tests.wirings"]
+
 # A fixture's name and the service behind it; a variable of the environment replaces the service.
 _SERVICES: dict[str, tuple[ServiceName, str]] = {
     "kafka_bootstrap": ("kafka", "LGK_KAFKA"),

@@ -99,7 +99,8 @@ class Walk:
             channel: [] for channel in channels
         }
         self._open = set(channels)
-        # Event id and offset of the start and of each ancestor: events of one call may share the id.
+        # Event id and offset of the start and of each ancestor, as the events of one call may share
+        # the id.
         self._seen: set[bytes] = set()
 
     @property

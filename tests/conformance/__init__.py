@@ -1,0 +1,1 @@
+"""Agreement with LangGraph: its own suite for checkpointers, and a reference model."""

@@ -1,0 +1,254 @@
+"""The wirings under test, and every form in which a saver can be called.
+
+A case is written once, against `Caller`, and runs awaited, through the sync methods of the same
+saver from another OS thread, and through `KafkaSaver`, on every wiring. Savers are shared by all
+tests of a run, so a test takes thread ids of its own; one that looks at everything that a store
+holds asks for `lone_caller`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import pytest_asyncio
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
+
+from langgraph.checkpoint.kafka import AsyncKafkaSaver, KafkaSaver, Threads
+
+T = TypeVar("T")
+
+PARTITIONS = 2
+
+
+class Store(Enum):
+    """What keeps the log and the view."""
+
+    SQLITE_FILE = "file"
+    SQLITE_MEMORY = "memory"
+    KAFKA_REDIS = "kafka"
+
+
+class Form(Enum):
+    """How a saver is called."""
+
+    AWAITED = "async"
+    FROM_OTHER_THREAD = "sync"
+    """The sync methods of `AsyncKafkaSaver`."""
+    TWIN = "twin"
+    """`KafkaSaver`."""
+
+
+REOPENABLE = (Store.SQLITE_FILE, Store.KAFKA_REDIS)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A store that savers can be opened on, any number at a time unless it is in memory."""
+
+    store: Store
+    conn_string: str
+
+    def open(self, **settings: Any) -> AbstractAsyncContextManager[AsyncKafkaSaver]:
+        return AsyncKafkaSaver.from_conn_string(self.conn_string, **settings)
+
+    def open_twin(self, **settings: Any) -> AbstractContextManager[KafkaSaver]:
+        return KafkaSaver.from_conn_string(self.conn_string, **settings)
+
+
+class Caller:
+    """A saver's methods as coroutines, whichever form of them is behind."""
+
+    def __init__(self, saver: AsyncKafkaSaver | KafkaSaver, wiring: Wiring, form: Form) -> None:
+        self.saver = saver
+        self.wiring = wiring
+        self.form = form
+
+    async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call the method `a<name>`, or its sync form from another OS thread."""
+        if self.form is Form.AWAITED:
+            return await getattr(self.saver, f"a{name}")(*args, **kwargs)
+        return await asyncio.to_thread(getattr(self.saver, name), *args, **kwargs)
+
+    async def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await something on the saver's own event loop."""
+        if isinstance(self.saver, KafkaSaver):
+            return await self.saver._hand_over(work)
+        return await work
+
+    async def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        stored: RunnableConfig = await self.call("put", config, checkpoint, metadata, new_versions)
+        return stored
+
+    async def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        await self.call("put_writes", config, writes, task_id, task_path)
+
+    async def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        found: CheckpointTuple | None = await self.call("get_tuple", config)
+        return found
+
+    async def list(self, config: RunnableConfig | None, **chosen: Any) -> list[CheckpointTuple]:
+        if self.form is Form.AWAITED:
+            return [found async for found in self.saver.alist(config, **chosen)]
+        return await asyncio.to_thread(lambda: list(self.saver.list(config, **chosen)))
+
+    async def history(
+        self, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        found: Mapping[str, DeltaChannelHistory] = await self.call(
+            "get_delta_channel_history", config=config, channels=channels
+        )
+        return found
+
+    async def delete_thread(self, thread_id: str) -> None:
+        await self.call("delete_thread", thread_id)
+
+    async def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await self.call("delete_for_runs", run_ids)
+
+    async def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await self.call("copy_thread", source_thread_id, target_thread_id)
+
+    async def prune(self, thread_ids: Sequence[str], strategy: str = "keep_latest") -> None:
+        await self.call("prune", thread_ids, strategy=strategy)
+
+    async def threads(self, **chosen: Any) -> Threads:
+        page: Threads = await self.call("threads", **chosen)
+        return page
+
+    async def count_threads(self, **chosen: Any) -> int:
+        count: int = await self.call("count_threads", **chosen)
+        return count
+
+
+class Savers:
+    """Opens wirings and savers, and keeps open what tests share until the run ends."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path, address: Callable[[str], str]) -> None:
+        self._stack = stack
+        self._folder = folder
+        self._address = address
+        self._shared: dict[tuple[Store, type], Caller] = {}
+        self._wirings: dict[Store, Wiring] = {}
+
+    def new_wiring(self, store: Store) -> Wiring:
+        """Return a store that nothing has used before."""
+        name = f"test-{uuid.uuid4().hex}"
+        if store is Store.SQLITE_MEMORY:
+            return Wiring(store, "sqlite:///:memory:")
+        if store is Store.SQLITE_FILE:
+            return Wiring(store, f"sqlite:///{self._folder}/{name}.sqlite")
+        redis = self._address("redis_url")
+        kafka = f"kafka://{self._address('kafka_bootstrap')}/{name}"
+        return Wiring(store, f"{kafka}?redis={redis}&partitions={PARTITIONS}")
+
+    def shared_wiring(self, store: Store) -> Wiring:
+        """Return the store that the shared savers use."""
+        if store not in self._wirings:
+            self._wirings[store] = self.new_wiring(store)
+        return self._wirings[store]
+
+    async def shared(self, store: Store, form: Form) -> Caller:
+        """Return the saver of this form that tests share."""
+        kind = KafkaSaver if form is Form.TWIN else AsyncKafkaSaver
+        wiring = self.shared_wiring(store)
+        if (store, kind) not in self._shared:
+            self._shared[store, kind] = await self._opened(wiring, form, self._stack)
+        return Caller(self._shared[store, kind].saver, wiring, form)
+
+    async def alone(self, store: Store, form: Form, stack: AsyncExitStack) -> Caller:
+        """Return a saver on a store of its own, open until `stack` is closed."""
+        return await self._opened(self.new_wiring(store), form, stack)
+
+    async def _opened(self, wiring: Wiring, form: Form, stack: AsyncExitStack) -> Caller:
+        if form is Form.TWIN:
+            return Caller(stack.enter_context(wiring.open_twin()), wiring, form)
+        return Caller(await stack.enter_async_context(wiring.open()), wiring, form)
+
+
+EVERY_WAY = [
+    pytest.param((store, form), id=f"{store.value}-{form.value}")
+    for store in Store
+    for form in Form
+]
+EVERY_STORE = [pytest.param(store, id=store.value) for store in Store]
+EVERY_REOPENABLE = [pytest.param(store, id=store.value) for store in REOPENABLE]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let a test that is to run on Kafka and Redis ask for these servers like any other."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return
+    for value in item.callspec.params.values():
+        parts = value if isinstance(value, tuple) else (value,)
+        if any(part is Store.KAFKA_REDIS for part in parts):
+            item.fixturenames = [*item.fixturenames, "kafka_bootstrap", "redis_url"]
+            return
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def savers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Savers]:
+    """Opens wirings and savers on the event loop of the run."""
+    async with AsyncExitStack() as stack:
+        yield Savers(stack, tmp_path_factory.mktemp("stores"), request.getfixturevalue)
+
+
+@pytest_asyncio.fixture(loop_scope="session", params=EVERY_WAY)
+async def caller(request: pytest.FixtureRequest, savers: Savers) -> Caller:
+    """A shared saver, in each form on each wiring."""
+    store, form = request.param
+    return await savers.shared(store, form)
+
+
+@pytest_asyncio.fixture(loop_scope="session", params=EVERY_WAY)
+async def lone_caller(request: pytest.FixtureRequest, savers: Savers) -> AsyncIterator[Caller]:
+    """A saver on an empty store of its own, in each form on each wiring."""
+    store, form = request.param
+    async with AsyncExitStack() as stack:
+        yield await savers.alone(store, form, stack)
+
+
+@pytest.fixture(params=EVERY_REOPENABLE)
+def wiring(request: pytest.FixtureRequest, savers: Savers) -> Wiring:
+    """The shared store of each wiring that several savers can be opened on."""
+    return savers.shared_wiring(request.param)
+
+
+@pytest.fixture(params=EVERY_STORE)
+def new_wiring(request: pytest.FixtureRequest, savers: Savers) -> Wiring:
+    """An empty store of each wiring."""
+    return savers.new_wiring(request.param)
+
+
+@pytest.fixture(params=EVERY_REOPENABLE)
+def new_reopenable(request: pytest.FixtureRequest, savers: Savers) -> Wiring:
+    """An empty store of each wiring that several savers can be opened on."""
+    return savers.new_wiring(request.param)
