@@ -124,10 +124,24 @@ class ClusterClient:
             LogUnavailableError: No broker answered in time.
         """
         try:
-            await self.until_answered("connecting to the cluster", self._client.bootstrap)
+            await self.until_answered("connecting to the cluster", self._bootstrap)
             self._is_started = True
         except BaseException:
             await self.close()
+            raise
+
+    async def _bootstrap(self) -> None:
+        """Make the first contact; when cancelled, come to its end first, if that is near.
+
+        aiokafka leaves its first connection open when it is cancelled while it waits for metadata.
+        """
+        contact = asyncio.ensure_future(self._client.bootstrap())
+        try:
+            await asyncio.shield(contact)
+        except asyncio.CancelledError:
+            await asyncio.wait([contact], timeout=_METADATA_TIME)
+            if not contact.cancel() and not contact.cancelled():
+                contact.exception()  # so that nobody reports it as never looked at
             raise
 
     async def __aenter__(self) -> Self:
