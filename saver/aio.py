@@ -256,9 +256,9 @@ class AsyncKafkaSaver(BlockingMethods):
             ThreadDeletedError: It continues a deleted thread; nothing was appended.
             AppendOutcomeUnknownError: It may be saved or not; see there.
         """
-        draft = self._engine.draft(self.serde, config, checkpoint, metadata, new_versions)
-        await self._engine.writer.put(draft)
-        return draft.place.config()
+        return await self._engine.writer.put(
+            self._engine.draft(self.serde, config, checkpoint, metadata, new_versions)
+        )
 
     async def aput_writes(
         self,
@@ -270,8 +270,9 @@ class AsyncKafkaSaver(BlockingMethods):
         """Save a task's writes on the checkpoint that `config` names, there already or not yet."""
         place = checkpoint_place_of(config)
         if writes:
-            parts = writes_of(self.serde, writes, task_id, task_path)
-            await self._engine.writer.put_writes(place, parts)
+            await self._engine.writer.put_writes(
+                place, writes_of(self.serde, writes, task_id, task_path)
+            )
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete a thread for good: nothing that continues it shows again."""

@@ -95,8 +95,7 @@ class BlockingMethods(BaseCheckpointSaver[Any]):
         """Sync form of `aput`."""
         self._waiting_loop()
         draft = self._engine.draft(self.serde, config, checkpoint, metadata, new_versions)
-        self._wait(lambda: self._engine.writer.put(draft))
-        return draft.place.config()
+        return self._wait(lambda: self._engine.writer.put(draft))
 
     def put_writes(
         self,

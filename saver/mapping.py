@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
@@ -60,6 +60,10 @@ MAX_PLAIN_DEPTH: Final = 32
 _NOT_PLAIN: Final = object()
 _SCALARS: Final = frozenset({str, bool, float, bytes, type(None)})
 _APART: Final = frozenset({"id", "channel_values", "channel_versions"})
+
+
+TaskWrites: TypeAlias = tuple[str, str, tuple[Write, ...]]
+"""Task id, task path, writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +175,8 @@ def draft_of(
 
 def writes_of(
     serde: SerializerProtocol, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-) -> tuple[str, str, tuple[Write, ...]]:
-    """Return (task id, task path, writes), serialized and with LangGraph's indices."""
+) -> TaskWrites:
+    """Return a task's writes, serialized and with LangGraph's indices."""
     return (
         text_of("task_id", task_id, MAX_TASK_ID_BYTES),
         text_of("task_path", task_path, MAX_TASK_PATH_BYTES),
@@ -187,9 +191,7 @@ def writes_of(
     )
 
 
-def writes_event(
-    place: Place, parts: tuple[str, str, tuple[Write, ...]], *, incarnation: int
-) -> WritesSaved:
+def writes_event(place: Place, parts: TaskWrites, *, incarnation: int) -> WritesSaved:
     """Return the event of `writes_of`'s parts on the checkpoint that `place` names."""
     task_id, task_path, writes = parts
     return WritesSaved(

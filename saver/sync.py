@@ -188,8 +188,7 @@ class KafkaSaver(BlockingMethods):
     ) -> RunnableConfig:
         """See `AsyncKafkaSaver`."""
         draft = self._engine.draft(self.serde, config, checkpoint, metadata, new_versions)
-        await self._hand_over(self._engine.writer.put(draft))
-        return draft.place.config()
+        return await self._hand_over(self._engine.writer.put(draft))
 
     async def aput_writes(
         self,

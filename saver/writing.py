@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from langchain_core.runnables import RunnableConfig
+
 from eventstore.events import (
     CheckpointsDeleted,
     Event,
     NewEvent,
     ThreadDeleted,
-    Write,
-    new_event_id,
 )
 from eventstore.log import Appended, EventLog
 
 from .errors import ThreadDeletedError
 from .lineage import Known, Lineage
-from .mapping import CheckpointDraft, known_of, writes_event
+from .mapping import CheckpointDraft, TaskWrites, known_of, writes_event
 from .order import CallOrder
 from .place import Place, ReadLevel
 from .reading import Reader
@@ -48,34 +48,50 @@ class Writer:
         """Return the order of calls, for those that append by themselves."""
         return self._order
 
-    async def put(self, draft: CheckpointDraft) -> None:
-        """Append a checkpoint."""
+    # Thousands of calls wait for the log at the same time. While they do, nothing is kept of what
+    # they append: live objects by the hundred thousand cost more in garbage collection than all of
+    # the rest.
+
+    async def put(self, draft: CheckpointDraft) -> RunnableConfig:
+        """Append a checkpoint; return its config."""
         place = draft.place
-        event_id = new_event_id()
-        async with self._order.enter(place.thread_id):
-            await self._ready()
-            incarnation, parent = await self._continued(draft)
-            event = draft.event(incarnation=incarnation, parent=parent)
-            appending = self._log.append(NewEvent(place.thread_id, event, event_id))
-            own = Known(
-                incarnation, event_id, draft.versions, is_confirmed=False, is_under_way=True
-            )
-            checkpoint_id = event.checkpoint_id
-            self._lineage.remember(place.thread_id, place.namespace, checkpoint_id, own)
+        own, appending = await self._hand_over(draft)
+        del draft
         try:
             await self._saw(await appending)
             own.is_confirmed = True
         except Exception:
-            self._lineage.forget(place.thread_id, place.namespace, checkpoint_id, event_id)
+            name = place.thread_id, place.namespace, place.checkpoint_id or ""
+            self._lineage.forget(*name, own.event_id)
             raise
         finally:
             own.is_under_way = False
-            for waiter in self._waiting.pop(event_id, ()):
+            for waiter in self._waiting.pop(own.event_id, ()):
                 if not waiter.done():
                     waiter.set_result(None)
+        return place.config()
 
-    async def put_writes(self, place: Place, parts: tuple[str, str, tuple[Write, ...]]) -> None:
+    async def put_writes(self, place: Place, parts: TaskWrites) -> None:
         """Append a task's writes on the checkpoint that `place` names."""
+        appending = await self._hand_over_writes(place, parts)
+        del parts
+        await self._saw(await appending)
+
+    async def _hand_over(self, draft: CheckpointDraft) -> tuple[Known, Awaitable[Appended]]:
+        place = draft.place
+        async with self._order.enter(place.thread_id):
+            await self._ready()
+            incarnation, parent = await self._continued(draft)
+            event = draft.event(incarnation=incarnation, parent=parent)
+            new = NewEvent(place.thread_id, event)
+            appending = self._log.append(new)
+            own = Known(
+                incarnation, new.event_id, draft.versions, is_confirmed=False, is_under_way=True
+            )
+            self._lineage.remember(place.thread_id, place.namespace, event.checkpoint_id, own)
+        return own, appending
+
+    async def _hand_over_writes(self, place: Place, parts: TaskWrites) -> Awaitable[Appended]:
         checkpoint_id = place.checkpoint_id or ""
         async with self._order.enter(place.thread_id):
             await self._ready()
@@ -85,8 +101,7 @@ class Writer:
             else:
                 incarnation = known.incarnation
             event = writes_event(place, parts, incarnation=incarnation)
-            appending = self._log.append(NewEvent(place.thread_id, event))
-        await self._saw(await appending)
+            return self._log.append(NewEvent(place.thread_id, event))
 
     async def delete_thread(self, thread_id: str) -> None:
         """Append the deletion of a thread; what the saver knew of it is forgotten."""
