@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 from importlib.metadata import version
@@ -16,3 +17,12 @@ def description(*, loop: str) -> str:
         f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}, "
         f"Python {platform.python_version()}, {loop}; {packages}"
     )
+
+
+def settle() -> None:
+    """Do what a server does once it has started: leave what it has imported to itself.
+
+    For every saver alike; otherwise each full garbage collection goes through all modules.
+    """
+    gc.collect()
+    gc.freeze()

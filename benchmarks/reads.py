@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from langgraph.checkpoint.kafka import AsyncKafkaSaver
 
+from .machine import settle
 from .savers import opened
 from .work import Run, config_of
 
@@ -46,6 +47,7 @@ async def measure(name: str, *, checkpoints: Sequence[int], repeats: int) -> lis
                 await read.put()
             await _fill(others, size - own - filled)
             filled = max(size - own, filled)
+            settle()
             for kind, call in _reads(saver, read).items():
                 durations = await _timed(call, 20 if kind.startswith("history") else repeats)
                 cuts = quantiles(durations, n=100)

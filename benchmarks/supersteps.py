@@ -10,6 +10,7 @@ from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from .machine import settle
 from .savers import opened
 from .work import Run
 
@@ -33,6 +34,7 @@ async def measure(name: str, *, threads: int, seconds: float, warm_up: float) ->
         runs = [Run(saver, f"bench-{number}") for number in range(threads)]
         await asyncio.gather(*(run.put() for run in runs))
         await _steps(runs, warm_up)
+        settle()
         started = perf_counter()
         durations = await _steps(runs, seconds)
         elapsed = perf_counter() - started
