@@ -161,7 +161,7 @@ class LogTruncatedError(EventStoreError):
         super().__init__(
             f"partition {partition} begins at offset {first}, and offset {wanted} is wanted: the "
             f"records between are gone; restore them, or rebuild the view from what is left with "
-            f"`langgraph-kafka projector rebuild`"
+            f"`langgraph-kafka projector rebuild --accept-loss`"
         )
         self.partition = partition
         self.wanted = wanted

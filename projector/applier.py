@@ -28,6 +28,8 @@ from .state import State
 from .view import Loaded, Progress, ViewWriter
 
 GENERATION_BYTES: Final = 8
+UNKNOWN_LOG_ID: Final = bytes(16)
+"""Log id of a view that was made from a log without its first record."""
 
 logger = logging.getLogger("langgraph_checkpoint_kafka.projector")
 
@@ -118,11 +120,26 @@ class Applier:
         """Return the log's end; see `EventLog.end_position`."""
         return (await self._log.end_position([partition])).next_offset(partition)
 
-    async def discard(self, partition: int) -> None:
-        """Forget a partition's view, whatever it is, so that it is made anew."""
+    async def discard(self, partition: int, *, accepts_loss: bool = False) -> None:
+        """Forget a partition's view, whatever it is, so that it is made anew.
+
+        `accepts_loss` begins it at once from what is left of a log whose front is gone.
+        """
         async with self._locks[partition]:
             self.recheck(partition)
+            before = await self._view.progress(partition)
             await self._view.discard(partition)
+            if not accepts_loss:
+                return
+            try:
+                await self._log.identity(partition)
+            except LogTruncatedError as error:
+                # The record that names the log is gone too: only the view knew its id.
+                identity = LogIdentity(UNKNOWN_LOG_ID, self._log.partition_count)
+                if before is not None:
+                    identity = before.identity
+                logger.warning("partition %d: what is lost is accepted: %s", partition, error)
+                await self._view.begin(partition, _beginning(identity, error.first))
 
     def recheck(self, partition: int) -> None:
         """Verify again, before the next step, that the view belongs to the log.
@@ -152,14 +169,8 @@ class Applier:
                 return progress.next_offset
 
     async def _begin(self, partition: int) -> None:
-        start = Progress(
-            generation=os.urandom(GENERATION_BYTES),
-            fold_version=FOLD_VERSION,
-            identity=await self._log.identity(partition),
-            next_offset=0,
-            last_event_id=NO_EVENT,
-        )
-        if await self._view.begin(partition, start):
+        identity = await self._log.identity(partition)
+        if await self._view.begin(partition, _beginning(identity, 0)):
             logger.info("partition %d: a new view begins", partition)
 
     async def _verify(self, partition: int, progress: Progress) -> None:
@@ -295,6 +306,11 @@ class Applier:
 
 def _is_in(batch: LogBatch, progress: Progress) -> bool:
     return batch.start <= progress.next_offset < batch.next_offset
+
+
+def _beginning(identity: LogIdentity, next_offset: int) -> Progress:
+    generation = os.urandom(GENERATION_BYTES)
+    return Progress(generation, FOLD_VERSION, identity, next_offset, NO_EVENT)
 
 
 def _named(identity: LogIdentity) -> str:

@@ -129,10 +129,14 @@ def make_app(open_parts: Opener) -> typer.Typer:
         partition: Annotated[
             list[int] | None, typer.Option(help="Only this one; may be given several times.")
         ] = None,
+        accept_loss: Annotated[
+            bool,
+            typer.Option("--accept-loss", help="Make it from what is left of a truncated log."),
+        ] = False,
         as_json: Json = False,
     ) -> None:
         """Discard the view and make it anew from the log. Reads wait or fail meanwhile."""
-        command = partial(_rebuild, partitions=partition)
+        command = partial(_rebuild, partitions=partition, accepts_loss=accept_loss)
         _execute(open_parts, url, _Output(is_json=as_json), command)
 
     return app
@@ -260,7 +264,9 @@ async def _problem(log: EventLog, lag: PartitionLag, max_lag: int) -> str | None
     return f"lags by {lag.lag}" if lag.lag > max_lag else None
 
 
-async def _rebuild(parts: Parts, output: _Output, *, partitions: Sequence[int] | None) -> ExitCode:
+async def _rebuild(
+    parts: Parts, output: _Output, *, partitions: Sequence[int] | None, accepts_loss: bool
+) -> ExitCode:
     count = parts.log.partition_count
     wanted = sorted(set(partitions or range(count)))
     if not all(0 <= number < count for number in wanted):
@@ -271,7 +277,7 @@ async def _rebuild(parts: Parts, output: _Output, *, partitions: Sequence[int] |
 
     async def rebuilt(number: int, bars: RestoreBars) -> RestoreProgress:
         async with slots:
-            await applier.discard(number)
+            await applier.discard(number, accepts_loss=accepts_loss)
             return await restore(parts.log, applier, number, on_progress=bars.show)
 
     with RestoreBars(output.errors, is_shown=not output.is_json) as bars:
