@@ -46,7 +46,7 @@ def test_example_is_the_golden_record() -> None:
 async def test_ten_lines_read_the_topic_without_us(kafka_bootstrap: str, topic: str) -> None:
     """Plain aiokafka, msgpack and zstandard show every event with its body, tombstones aside."""
     code = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[0]
-    assert len(code.strip().splitlines()) == 10
+    assert len([each for each in code.splitlines() if each]) == 10
     printed: list[tuple[Any, ...]] = []
 
     def show(*columns: Any) -> None:
