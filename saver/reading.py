@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -160,11 +161,13 @@ class Reader:
     ) -> dict[int, ThreadPage]:
         """Return the next threads of each partition that `cursors` names (None: from the front)."""
         bounds = await self._bounds(list(cursors), level)
-        pages: dict[int, ThreadPage] = {}
-        for partition, bound in bounds.items():
+
+        async def page(partition: int, bound: int) -> ThreadPage:
             ask = partial(self._view.threads, partition, cursor=cursors[partition], limit=limit)
-            pages[partition] = await self._at(partition, bound, ask)
-        return pages
+            return await self._at(partition, bound, ask)
+
+        pages = await asyncio.gather(*[page(p, bound) for p, bound in bounds.items()])
+        return dict(zip(bounds, pages, strict=True))
 
     def partitions(self) -> list[int]:
         """Return all partitions."""

@@ -24,7 +24,7 @@ from .place import ReadLevel
 from .reading import Reader
 
 SCAN_PAGE = 200
-"""Threads per request while searching or counting."""
+"""Threads per partition and request, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,10 @@ async def list_threads(
         raise InvalidConfigError("limit", reason=f"{limit} is negative")
     cursors = dict.fromkeys(reader.partitions()) if after is None else _cursors(after, reader)
     found: list[ThreadInfo] = []
+    # A search goes through many that do not match.
+    size = SCAN_PAGE if wanted else min(limit, SCAN_PAGE)
     while cursors and len(found) < limit:
-        merged, unfinished = await _next_threads(reader, level, cursors)
+        merged, unfinished = await _next_threads(reader, level, cursors, size)
         for partition, record, newest in merged:
             info = _info(serde, record, newest)
             if matches(info.metadata, wanted):
@@ -102,13 +104,13 @@ async def count_threads(
 
 
 async def _next_threads(
-    reader: Reader, level: ReadLevel, cursors: dict[int, bytes | None]
+    reader: Reader, level: ReadLevel, cursors: dict[int, bytes | None], size: int
 ) -> tuple[list[tuple[int, ThreadRecord, StoredCheckpoint | None]], set[int]]:
     """Return the next threads over all partitions, and the partitions that hold further ones.
 
     Where a partition has more than it gave, nothing that is older than its last one can be placed.
     """
-    pages = await reader.threads(cursors, level, limit=SCAN_PAGE)
+    pages = await reader.threads(cursors, level, limit=size)
     merged = [
         (partition, record, newest)
         for partition, page in pages.items()
