@@ -23,6 +23,9 @@ from .mapping import metadata_of
 from .place import ReadLevel
 from .reading import Reader
 
+SMALLEST_PAGE = 16
+"""Threads per partition and request, at least: fewer cost a request about as much."""
+
 SCAN_PAGE = 200
 """Threads per partition and request, at most."""
 
@@ -69,8 +72,10 @@ async def list_threads(
         raise InvalidConfigError("limit", reason=f"{limit} is negative")
     cursors = dict.fromkeys(reader.partitions()) if after is None else _cursors(after, reader)
     found: list[ThreadInfo] = []
-    # A search goes through many that do not match.
-    size = SCAN_PAGE if wanted else min(limit, SCAN_PAGE)
+    # A search goes through many that do not match. A page without one takes about an equal share of
+    # each partition, and asks again where that was too little.
+    share = max(SMALLEST_PAGE, 2 * limit // max(len(cursors), 1))
+    size = SCAN_PAGE if wanted else min(limit, share, SCAN_PAGE)
     while cursors and len(found) < limit:
         merged, unfinished = await _next_threads(reader, level, cursors, size)
         for partition, record, newest in merged:
