@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 import pytest_asyncio
@@ -28,7 +28,10 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
+from eventstore.codec import thread_hash
 from langgraph.checkpoint.kafka import AsyncKafkaSaver, KafkaSaver, Threads
+from projector.layout import VALUES
+from projector.view import Changes
 
 T = TypeVar("T")
 
@@ -77,6 +80,40 @@ class Caller:
         self.saver = saver
         self.wiring = wiring
         self.form = form
+
+    @classmethod
+    def awaited(cls, saver: AsyncKafkaSaver, wiring: Wiring) -> Caller:
+        """Return an async saver as it is."""
+        return cls(saver, wiring, Form.AWAITED)
+
+    async def lose_view(self) -> None:
+        """Lose all that the view holds; whoever reads next has it built again from the log."""
+        engine = self.saver._engine
+
+        async def discard() -> None:
+            for partition in range(engine.log.partition_count):
+                await engine._view.discard(partition)
+
+        await self.on_loop(discard())
+
+    async def corrupt_value(self, thread_id: str, channel: str) -> None:
+        """Change a byte of what the view holds of a channel, in the thread's only checkpoint."""
+        view, log = self.saver._engine._view, self.saver._engine.log
+        partition, thread = log.partition_of(thread_id), thread_hash(thread_id)
+
+        async def corrupt() -> None:
+            progress = await view.progress(partition)
+            assert progress is not None
+            for key, fields in (await view.dump(partition)).items():
+                for name, data in fields.items():
+                    if key[:17] == VALUES + thread and name[8:] == channel.encode():
+                        changed = data[:-1] + bytes([data[-1] ^ 1])
+                        changes = Changes(cells={(key, name): changed})
+                        assert await view.apply(
+                            partition, expected=progress, changes=changes, reached=progress
+                        )
+
+        await self.on_loop(corrupt())
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call the method `a<name>`, or its sync form from another OS thread."""
@@ -206,7 +243,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return
     for value in item.callspec.params.values():
-        parts = value if isinstance(value, tuple) else (value,)
+        parts: Iterable[object] = cast("Any", value) if isinstance(value, tuple) else (value,)
         if any(part is Store.KAFKA_REDIS for part in parts):
             item.fixturenames = [*item.fixturenames, "kafka_bootstrap", "redis_url"]
             return

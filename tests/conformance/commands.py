@@ -182,6 +182,7 @@ class Discard:
     """The whole view is lost."""
 
 
+Reading: TypeAlias = Get | List | History | ListThreads
 Command: TypeAlias = (
     Put
     | PutAgain

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, cast
 
 import pytest
 from langchain_core.runnables import RunnableConfig
@@ -15,7 +15,7 @@ from saver.versions import next_version
 from tests.wirings import Caller
 
 from . import commands as do
-from .reference import ReferenceSaver, RefusedError, Saved, Thread
+from .reference import ReferenceSaver, RefusedError, Saved, Thread, place_of
 
 FIRST_VERSIONS = {"x": 1, "y": 1.5, "log": "00001.5", "x:1": 1}
 REFUSALS = (CopyRefusedError, InvalidConfigError, ThreadDeletedError)
@@ -23,13 +23,15 @@ REFUSALS = (CopyRefusedError, InvalidConfigError, ThreadDeletedError)
 
 def exact(value: Any) -> Any:
     """Return what tells a value from every other, its type and those of its parts included."""
+    kind = type(value).__name__
     if isinstance(value, dict):
-        return "dict", sorted((key, exact(item)) for key, item in value.items())
+        pairs = cast("dict[str, Any]", value).items()
+        return kind, sorted((key, exact(item)) for key, item in pairs)
     if isinstance(value, list | tuple):
-        return type(value).__name__, [exact(item) for item in value]
+        return kind, [exact(item) for item in cast("list[Any]", value)]
     if isinstance(value, set):
-        return "set", sorted(map(repr, value))
-    return type(value).__name__, repr(value)
+        return kind, sorted(map(repr, cast("Iterable[Any]", value)))
+    return kind, repr(value)
 
 
 class Parity:
@@ -51,9 +53,9 @@ class Parity:
         return f"{self.token} {run_id}"
 
     def config(
-        self, thread: int, namespace: str | None, checkpoint_id: str | None
+        self, thread: int, namespace: str | None, checkpoint_id: str | None, **others: Any
     ) -> RunnableConfig:
-        configurable = {"thread_id": self.thread_id(thread)}
+        configurable = {"thread_id": self.thread_id(thread), **others}
         if namespace is not None:
             configurable["checkpoint_ns"] = namespace
         if checkpoint_id is not None:
@@ -70,12 +72,12 @@ class Parity:
             case do.Forget():
                 self._forget()
             case do.Discard():
-                await self._discard()
+                await self.first.lose_view()
             case (
                 do.PutWrites() | do.DeleteThread() | do.DeleteRuns() | do.CopyThread() | do.Prune()
             ):
                 await self._change(command)
-            case _:
+            case do.Get() | do.List() | do.History() | do.ListThreads():
                 for reader in self._readers():
                     await self._read(reader, command)
 
@@ -100,15 +102,6 @@ class Parity:
         for thread in do.THREADS:
             self.first.saver._engine.lineage.forget_thread(self.thread_id(thread))
 
-    async def _discard(self) -> None:
-        engine = self.first.saver._engine
-
-        async def discard() -> None:
-            for partition in range(engine.log.partition_count):
-                await engine._view.discard(partition)
-
-        await self.first.on_loop(discard())
-
     async def _put(self, put: do.Put) -> None:
         thread = self.model.threads.get(self.thread_id(put.thread), Thread())
         parent_id = self._parent(put, thread)
@@ -125,8 +118,7 @@ class Parity:
             values.pop(channel, None)
         versions.update(new)
         namespace = put.namespace if put.namespace or put.names_root else None
-        config = self.config(put.thread, namespace, parent_id)
-        config["configurable"].update(put.configurable)
+        config = self.config(put.thread, namespace, parent_id, **put.configurable)
         metadata = {**put.metadata, "token": self.token}
         if put.run_id is not None:
             metadata["run_id"] = self.run_id(put.run_id)
@@ -218,7 +210,7 @@ class Parity:
             return
         assert exact(await ours) == exact(expected)
 
-    async def _read(self, reader: Caller, command: do.Command) -> None:
+    async def _read(self, reader: Caller, command: do.Reading) -> None:
         match command:
             case do.Get(thread, namespace, checkpoint_id):
                 config = self.config(thread, namespace, checkpoint_id)
@@ -287,7 +279,7 @@ class Parity:
         A copy carries, of ancestors that were removed, the history of channels without a value: it
         is what a history is read for.
         """
-        thread = self.model.threads.get(config["configurable"]["thread_id"], Thread())
+        thread = self.model.threads.get(place_of(config)[0], Thread())
         found = self.model.get_tuple(config)
         if not thread.is_copy or found is None:
             return do.CHANNELS

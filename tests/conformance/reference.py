@@ -152,8 +152,8 @@ class ReferenceSaver(BaseCheckpointSaver[int]):
         wanted_thread, wanted_namespace, wanted_id = None, None, None
         if config is not None:
             wanted_thread, _, wanted_id = place_of(config)
-            wanted_namespace = config["configurable"].get("checkpoint_ns")
-        end = None if before is None else before["configurable"].get("checkpoint_id")
+            wanted_namespace = configurable_of(config).get("checkpoint_ns")
+        end = None if before is None else configurable_of(before).get("checkpoint_id")
         found = [
             self._tuple(thread_id, key)
             for thread_id, thread in self.threads.items()
@@ -176,7 +176,9 @@ class ReferenceSaver(BaseCheckpointSaver[int]):
     ) -> Mapping[str, DeltaChannelHistory]:
         thread_id, namespace, checkpoint_id = place_of(config)
         key = self._named(thread_id, namespace, checkpoint_id)
-        ancestors = [] if key is None else self._ancestors(self.threads[thread_id], key)
+        ancestors: Sequence[tuple[Saved, Writes]] = []
+        if key is not None:
+            ancestors = self._ancestors(self.threads[thread_id], key)
         return {channel: self._history(ancestors, channel) for channel in channels}
 
     def delete_thread(self, thread_id: str) -> None:
@@ -352,12 +354,17 @@ def copy_of(source: Thread, *, is_deleted: bool) -> Thread:
 
 def place_of(config: RunnableConfig) -> tuple[str, str, str | None]:
     """Return (thread id, namespace, checkpoint id); the empty id counts as none."""
-    configurable = config["configurable"]
+    configurable = configurable_of(config)
     return (
         configurable["thread_id"],
         configurable.get("checkpoint_ns") or "",
         configurable.get("checkpoint_id") or None,
     )
+
+
+def configurable_of(config: RunnableConfig) -> dict[str, Any]:
+    """Return what a config configures."""
+    return config.get("configurable", {})
 
 
 def config_of(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
