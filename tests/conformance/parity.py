@@ -139,11 +139,15 @@ class Parity:
         source = thread.shown.get((put.namespace, put.source))
         if source is None:
             return
-        parent = known(thread, put.namespace, source.parent_id)
+        found = self.model.get_tuple(self.config(put.thread, put.namespace, put.source))
+        assert found is not None
+        # As LangGraph does it: under the parent that the source shows, if any.
+        parent_id = None if found.parent_config is None else place_of(found.parent_config)[2]
+        parent = known(thread, put.namespace, parent_id)
         if parent is not None and parent.number > source.number:
             # Another checkpoint by now, whose values need not be those that the source began with.
             return
-        config = self.config(put.thread, put.namespace, source.parent_id)
+        config = self.config(put.thread, put.namespace, parent_id)
         metadata = {"source": "fork", "step": 7, "token": self.token}
         values, versions = self._values(source), dict(source.versions)
         await self._do_put(config, put.checkpoint_id, values, versions, metadata, {})

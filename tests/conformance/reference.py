@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -178,7 +179,7 @@ class ReferenceSaver(BaseCheckpointSaver[int]):
         key = self._named(thread_id, namespace, checkpoint_id)
         ancestors: Sequence[tuple[Saved, Writes]] = []
         if key is not None:
-            ancestors = self._ancestors(self.threads[thread_id], key)
+            ancestors = ancestors_of(self.threads[thread_id], key)
         return {channel: self._history(ancestors, channel) for channel in channels}
 
     def delete_thread(self, thread_id: str) -> None:
@@ -266,21 +267,6 @@ class ReferenceSaver(BaseCheckpointSaver[int]):
             return (namespace, max(ids)) if ids else None
         return (namespace, checkpoint_id) if (namespace, checkpoint_id) in shown else None
 
-    def _ancestors(self, thread: Thread, key: Key) -> Sequence[tuple[Saved, Writes]]:
-        found: dict[int, tuple[Saved, Writes]] = {}
-        namespace, saved = key[0], thread.shown[key]
-        seen = {saved.number}
-        while saved.parent_id is not None:
-            parent = (namespace, saved.parent_id)
-            following = thread.shown.get(parent) or thread.removed.get(parent)
-            if following is None or following.number in seen:
-                break
-            saved = following
-            seen.add(saved.number)
-            writes = thread.writes.get(parent, {}) if saved.writes is None else saved.writes
-            found[saved.number] = (saved, writes)
-        return [*found.values()]
-
     def _history(
         self, ancestors: Sequence[tuple[Saved, Writes]], channel: str
     ) -> DeltaChannelHistory:
@@ -331,25 +317,48 @@ def remove(thread: Thread, key: Key) -> None:
     thread.removed[key] = replace(saved, writes=thread.writes.pop(key, {}))
 
 
+def ancestors_of(thread: Thread, key: Key) -> Sequence[tuple[Saved, Writes]]:
+    """Return a checkpoint's ancestors from the nearest one, removed ones too, with their writes."""
+    found: dict[int, tuple[Saved, Writes]] = {}
+    namespace, saved = key[0], thread.shown[key]
+    seen = {saved.number}
+    while saved.parent_id is not None:
+        parent = (namespace, saved.parent_id)
+        following = thread.shown.get(parent) or thread.removed.get(parent)
+        if following is None or following.number in seen:
+            break
+        saved = following
+        seen.add(saved.number)
+        writes = thread.writes.get(parent, {}) if saved.writes is None else saved.writes
+        found[saved.number] = (saved, writes)
+    return [*found.values()]
+
+
 def copy_of(source: Thread, *, is_deleted: bool) -> Thread:
-    """Return what a copy holds: all that is shown, and removed ancestors under names of their own.
+    """Return what a copy holds: all that is shown, and what removed parents led to as its own.
 
     Writes that wait for their checkpoint are not copied, and none wait for one of the copy's.
     """
-
-    def copied(saved: Saved, namespace: str) -> Saved:
+    copy = Thread(is_deleted, is_copy=True)
+    numbers = count(-1, -1)
+    for key, saved in source.shown.items():
+        namespace, checkpoint_id = key
         parent = (namespace, saved.parent_id or "")
         if parent in source.removed and parent not in source.shown:
-            return replace(saved, parent_id=f"removed {saved.parent_id}")
-        return saved
-
-    return Thread(
-        is_deleted,
-        {key: copied(saved, key[0]) for key, saved in source.shown.items()},
-        {(ns, f"removed {id_}"): copied(saved, ns) for (ns, id_), saved in source.removed.items()},
-        {key: dict(writes) for key, writes in source.writes.items() if key in source.shown},
-        is_copy=True,
-    )
+            # The ancestors are the copy's alone, and nobody else can name them.
+            ancestors = ancestors_of(source, key)
+            names = [f"{checkpoint_id} ancestor {number}" for number in range(len(ancestors))]
+            for (ancestor, writes), name, older in zip(
+                ancestors, names, [*names[1:], None], strict=True
+            ):
+                copy.removed[namespace, name] = replace(
+                    ancestor, number=next(numbers), parent_id=older, writes=writes
+                )
+            saved = replace(saved, parent_id=names[0])  # noqa: PLW2901 - the same, elsewhere
+        copy.shown[key] = saved
+        if key in source.writes:
+            copy.writes[key] = dict(source.writes[key])
+    return copy
 
 
 def place_of(config: RunnableConfig) -> tuple[str, str, str | None]:
