@@ -60,6 +60,8 @@ async def copy_thread(
         return
     done = ThreadCopied(copy.copy_id, source_thread_id, incarnation, copy.count)
     await writer.append_all(target_thread_id, [(new_event_id(), done)])
+    # Removed checkpoints of the target, which could be continued so far, are out of reach now.
+    writer.forget(target_thread_id)
     target = await reader.thread(target_thread_id, ReadLevel.LINEARIZABLE)
     if target is None or target.epoch != copy.copy_id:
         raise CopyRefusedError(source_thread_id, target_thread_id=target_thread_id)

@@ -114,6 +114,10 @@ class Writer:
             # Also when the outcome is unknown: what is read anew carries the right incarnation.
             self._lineage.forget_thread(thread_id)
 
+    def forget(self, thread_id: str) -> None:
+        """Forget what the saver knew of a thread."""
+        self._lineage.forget_thread(thread_id)
+
     async def delete_checkpoints(
         self, thread_id: str, incarnation: int, checkpoints: Sequence[tuple[str, str]]
     ) -> None:
