@@ -1,4 +1,4 @@
-"""LangGraph's arguments become events: what is stored full, inherited or empty, and what is plain."""
+"""LangGraph's arguments become events: what is stored full, inherited or empty, what is plain."""
 
 from __future__ import annotations
 
