@@ -1,7 +1,8 @@
 """Appending: a queue per partition, one idempotent producer, a deadline round every record.
 
-A record is sent by one producer only and never again by another. When its deadline passes or its
-producer fails, `outcome` looks for it in the log.
+What is queued in a partition goes out as one batch, the next one when that is answered. A record is
+sent by one producer only and never again by another. When its deadline passes or its producer
+fails, `outcome` looks for it in the log.
 """
 
 from __future__ import annotations
@@ -68,14 +69,15 @@ class Appender:
 
     def append(self, partition: int, record: Outgoing) -> asyncio.Future[Appended]:
         """Take a record into its partition's queue and return the future of its verdict."""
-        pending = Pending(partition, record, self._loop, self._timeout)
+        loop = self._loop
+        pending = Pending(partition, record, loop.time() + self._timeout, loop.create_future())
         self._pending[pending] = None
         if self._timer is None:
-            self._timer = self._loop.call_at(pending.deadline, self._sweep)
+            self._timer = loop.call_at(pending.deadline, self._sweep)
         queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = _Queue(self._loop)
-            queue.pump = self._loop.create_task(
+            queue = self._queues[partition] = _Queue(loop)
+            queue.pump = loop.create_task(
                 self._pump(partition, queue), name=f"kafka log: appends of partition {partition}"
             )
         queue.put(pending)
@@ -106,76 +108,94 @@ class Appender:
             if producer is not None:
                 await producer.close()
 
-    # The pump: the only one that hands records of its partition to a producer, one after another.
+    # The pump: the only one that hands records of its partition to a producer, a batch at a time.
 
     async def _pump(self, partition: int, queue: _Queue) -> None:
         while True:
             try:
                 await self._hand_over(partition, queue)
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if not queue.is_withdrawing or task is None or task.uncancel():
-                    raise
-                # The deadline of the record that was waiting for room has passed.
-                queue.is_withdrawing = False
             except Exception as error:
                 # The outermost loop of a worker: without it nothing of this partition would go on.
                 log.exception("appending to partition %d failed", partition)
-                if queue.records:
-                    self._give_up(queue.records[0], error)
+                self._give_up_first(queue, error)
 
     async def _hand_over(self, partition: int, queue: _Queue) -> None:
-        records = queue.records
         while True:
-            if not records:
+            if not queue.records:
                 await queue.wait()
-                continue
-            pending = records[0]
-            if pending.is_withdrawn:
-                records.popleft()
                 continue
             producer = self._producer
             try:
-                if producer is None or self._failed:
-                    producer = await self._usable(partition)
-                if producer.is_spent:
+                if producer is None or not self._may_use(producer, partition):
+                    # Meanwhile records may go, and this producer may fail: all is asked anew.
+                    await self._make_usable(partition)
+                elif producer.is_spent:
                     self._retire(producer, partition, KafkaError("its sequence numbers run out"))
-                    continue
-                pending.after = self._seen.get(partition, 0)
-                answer = await producer.send(partition, pending.record)
-            except (EventStoreError, KafkaError, AssertionError) as error:
-                # It is in no batch. AssertionError: the partition is not in the metadata.
-                await self._could_not_send(pending, producer, error)
-                continue
-            records.popleft()
-            pending.is_handed_over = True
-            answer.add_done_callback(partial(self._answered, pending, producer))
+                else:
+                    await self._send(producer, partition, queue)
+            except (EventStoreError, KafkaError) as error:
+                await self._could_not_send(queue, partition, producer, error)
+
+    async def _send(self, producer: Producer, partition: int, queue: _Queue) -> None:
+        """Hand over what is queued, as far as it fits into one batch."""
+        batch = producer.new_batch()
+        after = self._seen.get(partition, 0)
+        sent: list[Pending] = []
+        for pending in queue.records:
+            record = pending.record
+            added = batch.append(
+                timestamp=None, key=record.key, value=record.value, headers=record.headers
+            )
+            if added is None:
+                break
+            sent.append(pending)
+        for pending in sent:
+            pending.after = after
+            queue.records.popleft()
+        try:
+            answer = await producer.send(partition, batch)
+        except BaseException:
+            for pending in reversed(sent):
+                # One that is looked up already gets its verdict by that, and is not sent any more.
+                if not pending.is_looked_up:
+                    pending.after = None
+                    queue.records.appendleft(pending)
+            raise
+        answer.add_done_callback(partial(self._answered, sent, partition, producer))
 
     async def _could_not_send(
-        self, pending: Pending, producer: Producer | None, error: BaseException
+        self, queue: _Queue, partition: int, producer: Producer | None, error: BaseException
     ) -> None:
+        """Deal with an error by which no record left the queue."""
         self._last_failure = error
         if isinstance(error, FINAL_ERRORS):
-            self._give_up(pending, error)
+            self._give_up_first(queue, error)
             return
         if producer is not None and isinstance(error, KafkaError) and not error.retriable:
-            self._retire(producer, pending.partition, error)
+            self._retire(producer, partition, error)
         await asyncio.sleep(RETRY_INTERVAL)
 
-    def _give_up(self, pending: Pending, error: BaseException) -> None:
-        """Reject a record that no producer has, and never send it."""
-        pending.is_withdrawn = True
-        pending.reject(LogUnavailableError("appending an event", reason=repr(error)), error)
-        self._forget(pending)
+    def _give_up_first(self, queue: _Queue, error: BaseException) -> None:
+        """Reject the record that no producer has and that is next, and never send it."""
+        if queue.records:
+            pending = queue.records.popleft()
+            pending.reject(LogUnavailableError("appending an event", reason=repr(error)), error)
+            self._forget(pending)
 
-    async def _usable(self, partition: int) -> Producer:
-        """Return the producer to use for a partition.
+    def _may_use(self, producer: Producer, partition: int) -> bool:
+        """Tell whether the producer may be given a batch of a partition now.
 
         What a failed producer has outstanding there may still arrive, and must arrive first.
         """
+        if not producer.is_ready(partition):
+            return False
+        return all(failed.is_settled(partition) for failed in self._failed)
+
+    async def _make_usable(self, partition: int) -> None:
         for failed in list(self._failed):
             await failed.wait_settled(partition)
-        return await self._current()
+        producer = await self._current()
+        await producer.get_ready(partition)
 
     async def _current(self) -> Producer:
         async with self._opening:
@@ -189,7 +209,7 @@ class Appender:
         if producer.failure is not None:
             return
         log.warning("a producer is replaced because of partition %d: %r", partition, error)
-        producer.failure = partition, error
+        producer.failure = error
         if self._producer is producer:
             self._producer = None
         self._failed[producer] = self._loop.create_task(
@@ -208,29 +228,43 @@ class Appender:
 
     # Answers and deadlines.
 
-    def _answered(self, pending: Pending, producer: Producer, answer: asyncio.Future[Any]) -> None:
-        partition = pending.partition
+    def _answered(
+        self,
+        batch: list[Pending],
+        partition: int,
+        producer: Producer,
+        answer: asyncio.Future[Any],
+    ) -> None:
         error = KafkaError("cancelled") if answer.cancelled() else answer.exception()
+        producer.answered(partition)
         if self._is_closed:
             return
-        if error is None:
-            producer.answered(partition)
-            self._last_failure = None
-            stored = answer.result()
-            if stored.timestamp_type == _LOG_APPEND_TIME:
-                self.saw(partition, stored.offset + 1)
-                pending.accept(Appended(partition, stored.offset, stored.timestamp))
-            else:
-                # The broker recognised a retry of something long stored; the place is made up.
-                pending.accept(Appended(partition, None, None))
-            self._forget(pending)
-            return
         self._last_failure = error
+        if error is None:
+            self._acknowledge(batch, partition, answer.result())
+            return
         self._retire(producer, partition, error)
-        producer.answered(partition)
-        if pending in self._pending:
-            pending.refusal = refusal_in(error, partition=partition, first=producer.failure)
-            self._outcomes.look_up(pending)
+        refusal = refusal_in(error)
+        for pending in batch:
+            if pending in self._pending:
+                pending.refusal = refusal
+                self._outcomes.look_up(pending)
+
+    def _acknowledge(self, batch: list[Pending], partition: int, stored: Any) -> None:
+        # Once per record: so neither `accept` nor `_forget` is called.
+        offset: int | None = None
+        timestamp: int | None = None
+        if stored.timestamp_type == _LOG_APPEND_TIME:
+            offset, timestamp = stored.offset, stored.timestamp
+            self.saw(partition, stored.offset + len(batch))
+        # Else the broker recognised a retry of something long stored; the place is made up.
+        for pending in batch:
+            if not pending.verdict.done():
+                pending.verdict.set_result(Appended(partition, offset, timestamp))
+            self._pending.pop(pending, None)
+            if offset is not None:
+                offset += 1
+        self._tell_if_idle()
 
     def _sweep(self) -> None:
         """Deal with the records whose deadline has passed, and set the timer for the next."""
@@ -240,14 +274,18 @@ class Appender:
             if pending.deadline > now:
                 self._timer = self._loop.call_at(pending.deadline, self._sweep)
                 return
-            if pending.is_handed_over:
+            if pending.after is not None:
                 self._outcomes.look_up(pending)
                 continue
-            self._queues[pending.partition].withdraw(pending)
-            self._give_up(pending, self._last_failure or _not_sent(self._timeout))
+            # The first of its queue: what was called before it has had its deadline already.
+            queue = self._queues[pending.partition]
+            self._give_up_first(queue, self._last_failure or _not_sent(self._timeout))
 
     def _forget(self, pending: Pending) -> None:
         self._pending.pop(pending, None)
+        self._tell_if_idle()
+
+    def _tell_if_idle(self) -> None:
         if self._is_closing and not self._pending:
             self._idle.set()
 
@@ -257,13 +295,11 @@ def _not_sent(timeout: float) -> TimeoutError:
 
 
 class _Queue:
-    """Records of one partition that no producer has yet."""
+    """Records of one partition that no producer has yet, in the order of their calls."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.records: deque[Pending] = deque()
         self.pump: asyncio.Task[None] | None = None
-        self.is_withdrawing = False
-        """Set while the pump is cancelled for a deadline, and not to end it."""
         self._loop = loop
         self._waiter: asyncio.Future[None] | None = None
 
@@ -278,9 +314,3 @@ class _Queue:
             await self._waiter
         finally:
             self._waiter = None
-
-    def withdraw(self, pending: Pending) -> None:
-        """Interrupt the pump if it is about to hand this record over."""
-        if self.pump is not None and self.records and self.records[0] is pending:
-            self.is_withdrawing = True
-            self.pump.cancel()

@@ -27,7 +27,7 @@ from eventstore.position import Position
 from .appender import Appender
 from .client import ClusterClient, client_options
 from .partitioner import partition_for
-from .producer import Outgoing, Producer
+from .producer import Producer, Tombstone
 from .reader import Reader
 from .tail import Tail
 from .topics import TopicState, ensure_topic, read_settings
@@ -192,8 +192,7 @@ class KafkaEventLog:
     async def erase(self, partition: int, keys: Sequence[bytes]) -> None:
         """Append a tombstone per key, and wait until all are acknowledged."""
         appender = self._open().appender
-        tombstones = [Outgoing(key, None, [], len(key)) for key in keys]
-        await asyncio.gather(*[appender.append(partition, each) for each in tombstones])
+        await asyncio.gather(*[appender.append(partition, Tombstone(key)) for key in keys])
 
     async def close(self) -> None:
         """Wait for appends under way, at most until their deadlines, then let go. Idempotent."""
@@ -227,16 +226,13 @@ class KafkaEventLog:
 
 def _append(parts: _Parts, event: NewEvent, partition: int) -> asyncio.Future[Appended]:
     encoded = encode(event)
-    size = encoded.size()
-    if size > parts.record_limit:
+    if encoded.size > parts.record_limit:
         raise EventTooLargeError(
             f"{type(event.event).__name__} {event.event_id.hex()}",
-            size=size,
+            size=encoded.size,
             limit=parts.record_limit,
         )
-    return parts.appender.append(
-        partition, Outgoing(encoded.key, encoded.value, encoded.headers, size)
-    )
+    return parts.appender.append(partition, encoded)
 
 
 async def _ensure_identities(parts: _Parts) -> None:

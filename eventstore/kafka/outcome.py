@@ -10,7 +10,6 @@ from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     InvalidTopicError,
     MessageSizeTooLargeError,
-    OutOfOrderSequenceNumber,
     PolicyViolationError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
@@ -41,42 +40,25 @@ _REFUSALS: Final[tuple[type[Exception], ...]] = (
 )
 """Answers by which the broker says that it has not stored the batch, and would not."""
 
-_OUT_OF_ORDER: Final[type[Exception]] = OutOfOrderSequenceNumber
-
 
 class Pending:
     """One record between its append and its verdict."""
 
-    __slots__ = (
-        "after",
-        "called",
-        "deadline",
-        "is_handed_over",
-        "is_looked_up",
-        "is_withdrawn",
-        "partition",
-        "record",
-        "refusal",
-        "verdict",
-    )
+    __slots__ = ("after", "deadline", "is_looked_up", "partition", "record", "refusal", "verdict")
 
     def __init__(
-        self, partition: int, record: Outgoing, loop: asyncio.AbstractEventLoop, timeout: float
+        self, partition: int, record: Outgoing, deadline: float, verdict: asyncio.Future[Appended]
     ) -> None:
         self.partition = partition
         self.record = record
-        self.called = loop.time()
-        self.deadline = self.called + timeout
-        self.verdict: asyncio.Future[Appended] = loop.create_future()
+        self.deadline = deadline
+        self.verdict = verdict
         """The caller's. Cancelled by the caller at will: it decides nothing but who listens."""
-        self.is_handed_over = False
-        """A producer has it. Nothing takes it back any more."""
-        self.is_withdrawn = False
-        """Its deadline passed in the queue: it must not be handed over."""
+        self.after: int | None = None
+        """None until a producer has it, and nothing takes it back any more. Then it stands in the
+        log at this offset or behind, if it does."""
         self.is_looked_up = False
         """It is being searched for, at most once."""
-        self.after = 0
-        """It stands in the log at this offset or behind, if it does."""
         self.refusal: BaseException | None = None
         """The broker's answer, if that says that the record was not stored."""
 
@@ -161,7 +143,7 @@ class Outcomes:
             async with asyncio.timeout(self._timeout):
                 places = await self._reader.find(
                     partition,
-                    min(pending.after for pending in wanted),
+                    min(pending.after or 0 for pending in wanted),
                     {pending.name for pending in wanted},
                 )
         except (EventStoreError, TimeoutError) as error:
@@ -187,24 +169,13 @@ class Outcomes:
         return LogUnavailableError(what, reason=f"refused: {refusal!r}")
 
     def _unknown(self, pending: Pending) -> AppendOutcomeUnknownError:
-        waited = asyncio.get_running_loop().time() - pending.called
+        called = pending.deadline - self._timeout
+        waited = asyncio.get_running_loop().time() - called
         return AppendOutcomeUnknownError(
             pending.event_id, partition=pending.partition, waited=round(waited, 3)
         )
 
 
-def refusal_in(
-    error: BaseException, *, partition: int, first: tuple[int, BaseException] | None
-) -> BaseException | None:
-    """Return the error if it says that the broker did not store the record, and will not.
-
-    `first` is the partition and the error of the producer's first failure: behind a refused batch
-    every other batch of its partition is out of order, whenever and however often it was sent.
-    """
-    if isinstance(error, _REFUSALS):
-        return error
-    if isinstance(error, _OUT_OF_ORDER) and first is not None:
-        failed_partition, cause = first
-        if failed_partition == partition and isinstance(cause, _REFUSALS):
-            return error
-    return None
+def refusal_in(error: BaseException) -> BaseException | None:
+    """Return the error if it says that the broker did not store the batch, and will not."""
+    return error if isinstance(error, _REFUSALS) else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
+from eventstore.codec import EncodedEvent
 from eventstore.config import KafkaConfig
 from eventstore.errors import LogUnavailableError
 
@@ -27,14 +28,21 @@ log = logging.getLogger("langgraph_checkpoint_kafka.log")
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A record on its way: an event, or a tombstone."""
+class Tombstone:
+    """A record that makes the log forget those with its key."""
 
     key: bytes
-    value: bytes | None
-    headers: list[tuple[str, bytes]]
-    size: int
-    """An upper bound of its size in the log."""
+    value: None = None
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """About its size in the log."""
+        return len(self.key)
+
+
+Outgoing: TypeAlias = EncodedEvent | Tombstone
+"""A record on its way."""
 
 
 class Producer:
@@ -43,6 +51,9 @@ class Producer:
     A batch that was refused leaves a hole in its partition's sequence numbers, and every later
     batch of that partition is refused for it. What other partitions have outstanding still goes
     through, so a failed producer takes nothing new and is closed when nothing is outstanding.
+
+    It has at most one batch of a partition: aiokafka would not send the second one before the
+    first is answered, and what is queued meanwhile goes together.
     """
 
     def __init__(self, config: KafkaConfig, options: Mapping[str, Any], *, limit: int) -> None:
@@ -53,18 +64,15 @@ class Producer:
             enable_idempotence=True,
             linger_ms=0,
             max_batch_size=min(config.max_batch_bytes, limit),
-            # Checked by the appender already, at the call.
-            max_request_size=2 * limit + 1024,
             # Also the age at which a batch without a leader is given up: not before its deadline.
             request_timeout_ms=int(config.append_timeout * 1000),
             **options,
         )
-        # Partition → records handed over and not answered. An answer wakes who waits for zero.
-        self._outstanding: dict[int, int] = {}
-        self._settled = asyncio.Event()
+        # Partition → done when its batch is answered or given up, which also takes it out of here.
+        self._outstanding: dict[int, asyncio.Future[None]] = {}
         self._sent = 0
-        self.failure: tuple[int, BaseException] | None = None
-        """What made it unusable, and in which partition. Set once."""
+        self.failure: BaseException | None = None
+        """What made it unusable. Set once."""
 
     async def open(self) -> None:
         """Connect and get a producer id.
@@ -82,28 +90,50 @@ class Producer:
             await self.close()
             raise
 
-    async def send(self, partition: int, record: Outgoing) -> asyncio.Future[Any]:
-        """Hand a record over; the future has the broker's answer.
+    def is_ready(self, partition: int) -> bool:
+        """Tell whether it takes a batch of this partition now."""
+        return partition not in self._outstanding and partition in self._known_partitions()
 
-        Waits for room in the partition's batch. Cancelling this call before it returns withdraws
-        the record; nothing else does.
+    async def get_ready(self, partition: int) -> None:
+        """Wait until it takes a batch of this partition, or has failed or changed otherwise.
+
+        Raises:
+            KafkaError: The topic's metadata cannot be had.
         """
-        answer: asyncio.Future[Any] = await self._producer.send(
-            self._topic,
-            value=record.value,
-            key=record.key,
-            partition=partition,
-            headers=record.headers,
+        await self.wait_settled(partition)
+        await self._producer.partitions_for(self._topic)
+        if partition not in self._known_partitions():
+            raise UnknownTopicOrPartitionError(f"partition {partition}")
+
+    def _known_partitions(self) -> Collection[int]:
+        known: Collection[int] | None = self._producer.client.cluster.partitions_for_topic(
+            self._topic
         )
-        self._sent += 1
-        self._outstanding[partition] = self._outstanding.get(partition, 0) + 1
+        return known or ()
+
+    def new_batch(self) -> Any:
+        """Return an empty batch of aiokafka; its first record fits whatever its size."""
+        return self._producer.create_batch()
+
+    async def send(self, partition: int, batch: Any) -> asyncio.Future[Any]:
+        """Hand a batch over; the future has the broker's answer. Nothing takes it back.
+
+        Only to be called when `is_ready`, with nothing awaited in between: then aiokafka has it
+        before anything else runs. When this raises, aiokafka does not have it.
+        """
+        batch.close()
+        answer: asyncio.Future[Any] = await self._producer.send_batch(
+            batch, self._topic, partition=partition
+        )
+        self._sent += batch.record_count()
+        self._outstanding[partition] = asyncio.get_running_loop().create_future()
         return answer
 
     def answered(self, partition: int) -> None:
-        """Note that the broker has answered one record of a partition."""
-        self._outstanding[partition] -= 1
-        if self.failure is not None:
-            self._settled.set()
+        """Note that the broker has answered the batch of a partition."""
+        settled = self._outstanding.pop(partition, None)
+        if settled is not None:
+            settled.set_result(None)
 
     @property
     def is_spent(self) -> bool:
@@ -112,15 +142,16 @@ class Producer:
 
     def is_settled(self, partition: int | None = None) -> bool:
         """Tell whether nothing is outstanding, in a partition or at all."""
-        if partition is None:
-            return not any(self._outstanding.values())
-        return not self._outstanding.get(partition)
+        return not self._outstanding if partition is None else partition not in self._outstanding
 
     async def wait_settled(self, partition: int | None = None) -> None:
-        """Wait until nothing is outstanding. Only for a producer that has failed."""
-        while not self.is_settled(partition):
-            self._settled.clear()
-            await self._settled.wait()
+        """Wait until what is outstanding now, in a partition or at all, is answered or given up."""
+        outstanding = [
+            settled for each, settled in self._outstanding.items() if partition in {None, each}
+        ]
+        if outstanding:
+            # Not awaited itself: the cancellation of one that waits is not the others'.
+            await asyncio.wait(outstanding)
 
     async def close(self) -> None:
         """Close it. What is still outstanding fails, and may have arrived."""
@@ -131,6 +162,9 @@ class Producer:
                 await self._producer.stop()
         except (KafkaError, OSError):
             await self._abandon()
+        finally:
+            for partition in list(self._outstanding):
+                self.answered(partition)
 
     async def _abandon(self) -> None:
         # aiokafka's stop() waits for every batch, for ever if no broker answers. So its parts are

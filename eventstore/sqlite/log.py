@@ -103,7 +103,7 @@ class SqliteEventLog:
         if partition is not None:
             _check(partition)
         encoded = codec.encode(event)
-        size = encoded.size()
+        size = encoded.size
         if size > self._max_record_bytes:
             raise EventTooLargeError(
                 f"event {event.event_id.hex()}", size=size, limit=self._max_record_bytes

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, LeaderNotAvailableError
 from aiokafka.structs import RecordMetadata, TopicPartition
 
 from eventstore.config import KafkaConfig
@@ -54,7 +54,7 @@ def own_bootstrap(own_services: Services) -> str:
 
 async def impatient(bootstrap: str, topic: str, **fields: Any) -> KafkaConfig:
     """Return a config with short deadlines for a log that exists already."""
-    async with opened(config_for(bootstrap, topic)):
+    async with opened(config_for(bootstrap, topic, **fields)):
         pass
     return config_for(bootstrap, topic, append_timeout=2, request_timeout=2, **fields)
 
@@ -93,8 +93,7 @@ async def test_event_that_is_not_there_has_an_unknown_outcome(
         loop = asyncio.get_running_loop()
         producer = producer_of(log)
 
-        async def swallow(partition: int, _record: object) -> asyncio.Future[Any]:
-            producer._outstanding[partition] = producer._outstanding.get(partition, 0) + 1
+        async def swallow(*_: object) -> asyncio.Future[Any]:
             return loop.create_future()
 
         send, producer.send = producer.send, swallow
@@ -125,7 +124,7 @@ async def test_made_up_offset_is_not_given_on(kafka_bootstrap: str, topic: str) 
 
 async def test_one_failure_fails_no_other_append(kafka_bootstrap: str, topic: str) -> None:
     """A producer that fails is replaced; what it had sent is found, what comes goes on in order."""
-    async with opened(config_for(kafka_bootstrap, topic)) as log:
+    async with opened(config_for(kafka_bootstrap, topic, max_batch_bytes=1_000)) as log:
         failed = producer_of(log)
         count = 0
 
@@ -145,6 +144,25 @@ async def test_one_failure_fails_no_other_append(kafka_bootstrap: str, topic: st
         assert producer_of(log) is not failed
         await log.append(writes_event("last"))
         assert task_ids(await read_all(log)) == [*(str(n) for n in range(100)), "last"]
+
+
+async def test_batch_that_cannot_be_handed_over_stays_in_its_place(
+    kafka_bootstrap: str, topic: str
+) -> None:
+    """What the producer does not take is handed over later, in order, and only once."""
+    async with opened(config_for(kafka_bootstrap, topic)) as log:
+        producer = producer_of(log)
+        send: Callable[..., Awaitable[Any]] = producer.send
+
+        async def refuse_once(*_: object) -> Any:
+            producer.send = send
+            raise LeaderNotAvailableError
+
+        producer.send = refuse_once
+        places = await asyncio.gather(*[log.append(writes_event(str(n))) for n in range(20)])
+        assert [place.offset for place in places] == list(range(1, 21))
+        assert producer_of(log) is producer
+        assert task_ids(await read_all(log)) == [str(n) for n in range(20)]
 
 
 async def test_sender_that_dies_is_replaced(kafka_bootstrap: str, topic: str) -> None:
@@ -260,27 +278,27 @@ async def test_producer_that_never_settles_holds_nothing_up(
     kafka_bootstrap: str, topic: str
 ) -> None:
     """A replaced producer with a record that gets no answer is given up at the deadline."""
-    async with opened(await impatient(kafka_bootstrap, topic)) as log:
+    async with opened(await impatient(kafka_bootstrap, topic, partitions=2)) as log:
         producer = producer_of(log)
         send: Callable[..., Awaitable[Any]] = producer.send
-        answers: list[asyncio.Future[Any]] = []
+        names = [str(number) for number in range(50)]
+        held, failing = (next(n for n in names if log.partition_of(n) == p) for p in (0, 1))
 
-        async def hold_first(partition: int, record: object) -> asyncio.Future[Any]:
-            answer = await send(partition, record)
-            loop = asyncio.get_running_loop()
-            answers.append(loop.create_future() if not answers else answer)
-            if len(answers) == 2:
-                answers[1] = loop.create_future()
-                answers[1].set_exception(KafkaError("made up"))
-            return answers[-1]
+        async def hold_or_fail(partition: int, batch: object) -> asyncio.Future[Any]:
+            await send(partition, batch)
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            if partition == 1:
+                answer.set_exception(KafkaError("made up"))
+            return answer
 
-        producer.send = hold_first
-        first, second = log.append(writes_event("first")), log.append(writes_event("second"))
-        assert [(await first).offset, (await second).offset] == [1, 2]
+        producer.send = hold_or_fail
+        first = log.append(writes_event("first", thread_id=held))
+        second = log.append(writes_event("second", thread_id=failing))
+        assert [(await first).offset, (await second).offset] == [1, 1]
 
         async def goes_on() -> bool:
             try:
-                await log.append(writes_event("third"))
+                await log.append(writes_event("third", thread_id=held))
             except LogUnavailableError:
                 return False
             return True

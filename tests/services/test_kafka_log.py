@@ -19,7 +19,15 @@ from eventstore.kafka import KafkaEventLog
 from eventstore.kafka import producer as producer_module
 from eventstore.log import Appended
 from tests.kafka_admin import SAFE_SETTINGS, create_topic, delete_records, set_topic
-from tests.kafka_logs import client_of, config_for, opened, read_all, task_ids, writes_event
+from tests.kafka_logs import (
+    client_of,
+    config_for,
+    opened,
+    producer_of,
+    read_all,
+    task_ids,
+    writes_event,
+)
 from tests.waiting import wait_until
 
 
@@ -171,6 +179,45 @@ async def test_order_holds_while_batches_are_full(kafka_bootstrap: str, topic: s
         assert task_ids(await read_all(log)) == [str(number) for number in range(400)]
 
 
+async def test_what_is_queued_meanwhile_goes_together(kafka_bootstrap: str, topic: str) -> None:
+    """A partition's next batch waits for the answer to the one before, and takes all there is."""
+    async with opened(config_for(kafka_bootstrap, topic)) as log:
+        await log.append(writes_event("before"))
+        producer = producer_of(log)
+        send = producer.send
+        counts: list[int] = []
+        waiting: list[asyncio.Future[Appended]] = []
+
+        async def count(partition: int, batch: Any) -> Any:
+            counts.append(batch.record_count())
+            if len(counts) == 1:
+                waiting.extend(log.append(writes_event(str(number))) for number in range(1, 50))
+            return await send(partition, batch)
+
+        producer.send = count
+        await log.append(writes_event("0"))
+        await asyncio.gather(*waiting)
+        assert counts == [1, 49]
+        names = task_ids(await read_all(log))
+        assert names == ["before", *(str(number) for number in range(50))]
+
+
+async def test_batch_is_handed_over_at_once(kafka_bootstrap: str, topic: str) -> None:
+    """Nothing else runs between the building of a batch and the moment when aiokafka has it."""
+    async with opened(config_for(kafka_bootstrap, topic)) as log:
+        await log.append(writes_event("before"))
+        producer = producer_of(log)
+        assert producer.is_ready(0)
+        batch = producer.new_batch()
+        batch.append(timestamp=None, key=b"key", value=None)
+        with pytest.raises(StopIteration) as handed_over:
+            producer.send(0, batch).send(None)
+        assert not producer.is_ready(0)
+        assert (await handed_over.value.value).offset == 2
+        producer.answered(0)
+        assert producer.is_ready(0)
+
+
 async def test_topics_own_limit_counts(kafka_bootstrap: str, topic: str) -> None:
     """An event above the topic's limit is refused at the call, one just below it is stored."""
     limits = {"max.message.bytes": "20000"}
@@ -216,8 +263,10 @@ async def test_producer_is_replaced_before_its_numbers_run_out(
 ) -> None:
     """Nothing is lost or reordered when a producer has sent all that it may."""
     monkeypatch.setattr(producer_module, "SEQUENCE_NUMBERS", 100)
-    async with opened(config_for(kafka_bootstrap, topic)) as log:
+    async with opened(config_for(kafka_bootstrap, topic, max_batch_bytes=2_000)) as log:
+        first = producer_of(log)
         await asyncio.gather(*[log.append(writes_event(str(number))) for number in range(450)])
+        assert producer_of(log) is not first
         assert task_ids(await read_all(log)) == [str(number) for number in range(450)]
 
 

@@ -116,7 +116,7 @@ def test_size_is_an_upper_bound(new: NewEvent) -> None:
     )  # fmt: skip
     empty: int = builder.size()
     assert builder.append(0, 0, encoded.key, encoded.value, encoded.headers) is not None
-    assert builder.size() - empty <= encoded.size()
+    assert builder.size() - empty <= encoded.size
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
