@@ -8,6 +8,8 @@ B for reported and S for found by reading). Not here, and why:
 | B14, B76, B77, the second half of B78 | expiry: not a feature yet |
 | B33 | ownership of a thread by one writer: not offered; two writers are both accepted |
 | B68, B69 | encryption: not a feature yet |
-| S23 | a broker with TLS or SASL; the settings are checked in the unit tests of their config |
-| S26 | the log's own set-up refuses such a topic: the tests of the topic |
+| B21, its second half | events of older formats: the golden files of the format |
+| B32, B34 | processes that are killed: the tests of the killed writer |
+| S23 | a broker with TLS or SASL: the tests of the log's security |
+| S26 | a topic that would lose history: the tests of the topic |
 """

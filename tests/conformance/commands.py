@@ -108,7 +108,9 @@ class PutAgain:
     thread: int
     namespace: str
     source: str
+    """The newest one where it is not there."""
     checkpoint_id: str
+    """Or `NEXT_ID`."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ _put = st.builds(
     st.sampled_from(CONFIGURABLE),
     st.booleans(),
 )
-_put_again = st.builds(PutAgain, _thread, _namespace, _id, _id)
+_put_again = st.builds(PutAgain, _thread, _namespace, _id, st.sampled_from((NEXT_ID,) * 20 + IDS))
 _put_writes = st.builds(
     PutWrites,
     _thread,

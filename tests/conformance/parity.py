@@ -122,10 +122,7 @@ class Parity:
         metadata = {**put.metadata, "token": self.token}
         if put.run_id is not None:
             metadata["run_id"] = self.run_id(put.run_id)
-        checkpoint_id = put.checkpoint_id
-        if checkpoint_id == do.NEXT_ID:
-            newest = max((key[1] for key in thread.shown if key[0] == put.namespace), default="")
-            checkpoint_id = next((name for name in do.IDS if name > newest), do.IDS[0])
+        checkpoint_id = self._id(put, thread)
         await self._do_put(config, checkpoint_id, values, versions, metadata, new)
 
     def _parent(self, put: do.Put, thread: Thread) -> str | None:
@@ -134,12 +131,20 @@ class Parity:
             return max(ids, default=None)
         return {"none": None, "unknown": "never there"}.get(put.parent, put.parent)
 
+    def _id(self, put: do.Put | do.PutAgain, thread: Thread) -> str:
+        if put.checkpoint_id != do.NEXT_ID:
+            return put.checkpoint_id
+        newest = max((key[1] for key in thread.shown if key[0] == put.namespace), default="")
+        return next((name for name in do.IDS if name > newest), do.IDS[0])
+
     async def _put_again(self, put: do.PutAgain) -> None:
         thread = self.model.threads.get(self.thread_id(put.thread), Thread())
-        source = thread.shown.get((put.namespace, put.source))
-        if source is None:
+        ids = [key[1] for key in thread.shown if key[0] == put.namespace]
+        if not ids:
             return
-        found = self.model.get_tuple(self.config(put.thread, put.namespace, put.source))
+        source_id = put.source if put.source in ids else max(ids)
+        source = thread.shown[put.namespace, source_id]
+        found = self.model.get_tuple(self.config(put.thread, put.namespace, source_id))
         assert found is not None
         # As LangGraph does it: under the parent that the source shows, if any.
         parent_id = None if found.parent_config is None else place_of(found.parent_config)[2]
@@ -150,7 +155,8 @@ class Parity:
         config = self.config(put.thread, put.namespace, parent_id)
         metadata = {"source": "fork", "step": 7, "token": self.token}
         values, versions = self._values(source), dict(source.versions)
-        await self._do_put(config, put.checkpoint_id, values, versions, metadata, {})
+        checkpoint_id = self._id(put, thread)
+        await self._do_put(config, checkpoint_id, values, versions, metadata, {})
 
     def _values(self, saved: Saved) -> dict[str, Any]:
         load = self.model.serde.loads_typed
