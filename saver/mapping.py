@@ -58,7 +58,7 @@ MAX_PLAIN_DEPTH: Final = 32
 """Metadata nested deeper than this is left to the serializer."""
 
 _NOT_PLAIN: Final = object()
-_SCALARS: Final = frozenset({str, bool, float, bytes, type(None)})
+_SCALARS: Final = frozenset({bool, float, bytes, type(None)})
 _APART: Final = frozenset({"id", "channel_values", "channel_versions"})
 
 
@@ -349,6 +349,8 @@ def _split_metadata(
             raise InvalidConfigError(
                 "metadata", reason=f"expected text keys, got {type(key).__name__}"
             )
+        if not _is_encodable(key):
+            raise InvalidConfigError("metadata", reason=f"{key!r} is not encodable as UTF-8")
         copied = _plain_copy(value)
         if copied is _NOT_PLAIN:
             payloads[key] = _payload(serde, value)
@@ -360,6 +362,8 @@ def _split_metadata(
 def _plain_copy(value: object, depth: int = 0) -> object:
     """Return a copy of what msgpack gives back exactly as it is, or `_NOT_PLAIN`."""
     kind = type(value)
+    if kind is str:
+        return value if _is_encodable(cast("str", value)) else _NOT_PLAIN
     if kind in _SCALARS:
         return value
     if kind is int:
@@ -370,10 +374,25 @@ def _plain_copy(value: object, depth: int = 0) -> object:
     copied: object
     if kind is list:
         items = copied = [_plain_copy(item, depth + 1) for item in cast("list[Any]", value)]
-    elif kind is dict and all(type(key) is str for key in cast("dict[Any, Any]", value)):
+    elif kind is dict and all(map(_is_plain_key, cast("dict[Any, Any]", value))):
         pairs = cast("dict[str, Any]", value).items()
         copied = {key: _plain_copy(item, depth + 1) for key, item in pairs}
         items = copied.values()
     else:
         return _NOT_PLAIN
     return _NOT_PLAIN if _NOT_PLAIN in items else copied
+
+
+def _is_plain_key(key: object) -> bool:
+    return type(key) is str and _is_encodable(key)
+
+
+def _is_encodable(text: str) -> bool:
+    """Tell whether a text has a form in UTF-8; one with a lone surrogate has none."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -132,9 +132,20 @@ def test_what_cannot_be_stored_is_named(versions: Any, told: str) -> None:
         draft({}, versions, {})
 
 
-def test_metadata_keys_are_texts() -> None:
+@pytest.mark.parametrize("key", [1, "\ud800"])
+def test_metadata_keys_are_texts(key: Any) -> None:
     with pytest.raises(InvalidConfigError, match="metadata"):
-        draft({}, {}, {}, metadata={1: 1})
+        draft({}, {}, {}, metadata={key: 1})
+
+
+@pytest.mark.parametrize("text", ["\ud800", "é\udc00"])
+def test_metadata_without_a_form_in_utf8_is_the_serializers(text: str) -> None:
+    """LangGraph's saves a lone surrogate, as a question mark; an event's plain part cannot."""
+    saved = event(draft({}, {}, {}, metadata={"a": text, "b": [{"c": text}], "é": "é"}), None)
+    assert saved.metadata == {"é": "é"}
+    assert set(saved.metadata_payloads) == {"a", "b"}
+    with pytest.raises(TypeError, match="surrogates"):
+        draft({}, {}, {}, metadata={"a": {text: 1}})
 
 
 def test_writes_have_langgraphs_indices() -> None:
