@@ -268,14 +268,17 @@ class _Descending(str):
         return str.__gt__(self, other)
 
 
+def parked_error(partition: int, record: ThreadRecord) -> ThreadParkedError:
+    """Return the error that reading a parked thread raises."""
+    offset, reason = record.parked or (0, "")
+    name = record.thread_id or ""
+    return ThreadParkedError(name, partition=partition, offset=offset, reason=reason)
+
+
 def _raise_parked(parked: list[tuple[int, ThreadRecord]]) -> None:
     if not parked:
         return
-    errors: list[ThreadParkedError] = []
-    for partition, record in parked:
-        offset, reason = record.parked or (0, "")
-        name = record.thread_id or ""
-        errors.append(ThreadParkedError(name, partition=partition, offset=offset, reason=reason))
+    errors = [parked_error(partition, record) for partition, record in parked]
     for other in errors[1:]:
         errors[0].add_note(f"also left out: {other}")
     raise errors[0]

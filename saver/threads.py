@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from eventstore.codec import thread_hash
+from projector.errors import ThreadParkedError
 from projector.layout import ThreadRecord, u64
 from projector.view import StoredCheckpoint
 
@@ -21,7 +22,7 @@ from .errors import InvalidConfigError
 from .listing import matches
 from .mapping import metadata_of
 from .place import ReadLevel
-from .reading import Reader
+from .reading import Reader, parked_error
 
 SMALLEST_PAGE = 16
 """Threads per partition and request, at least: fewer cost a request about as much."""
@@ -52,6 +53,8 @@ class Threads:
     threads: Sequence[ThreadInfo]
     cursor: str | None
     """Pass it as `after` to get the next page; None at the end. Opaque."""
+    parked: Sequence[ThreadParkedError] = ()
+    """Parked threads that would stand on this page: what reading each of them raises."""
 
 
 async def list_threads(
@@ -65,6 +68,8 @@ async def list_threads(
 ) -> Threads:
     """Return up to `limit` threads whose newest checkpoint's metadata has what is wanted.
 
+    Parked threads are named apart, wanted or not: their metadata cannot be told.
+
     Raises:
         InvalidConfigError: `after` is not a cursor of this listing, or `limit` is negative.
     """
@@ -72,6 +77,7 @@ async def list_threads(
         raise InvalidConfigError("limit", reason=f"{limit} is negative")
     cursors = dict.fromkeys(reader.partitions()) if after is None else _cursors(after, reader)
     found: list[ThreadInfo] = []
+    parked: list[ThreadParkedError] = []
     # A search goes through many that do not match. A page without one takes about an equal share of
     # each partition, and asks again where that was too little.
     share = max(SMALLEST_PAGE, 2 * limit // max(len(cursors), 1))
@@ -79,15 +85,18 @@ async def list_threads(
     while cursors and len(found) < limit:
         merged, unfinished = await _next_threads(reader, level, cursors, size)
         for partition, record, newest in merged:
+            cursors[partition] = _member(record)
+            if record.parked is not None:
+                parked.append(parked_error(partition, record))
+                continue
             info = _info(serde, record, newest)
             if matches(info.metadata, wanted):
                 found.append(info)
-            cursors[partition] = u64(record.activity_ms) + thread_hash(info.thread_id)
             if len(found) == limit:
                 break
         else:
             cursors = {partition: cursors[partition] for partition in unfinished}
-    return Threads(found, _cursor(cursors) if cursors and limit else None)
+    return Threads(found, _cursor(cursors) if cursors and limit else None, parked)
 
 
 async def count_threads(
@@ -97,7 +106,7 @@ async def count_threads(
     *,
     wanted: Mapping[str, Any] | None,
 ) -> int:
-    """Return how many threads `list_threads` would give in all."""
+    """Return how many threads `list_threads` would give in all, parked ones apart."""
     count = 0
     after: str | None = None
     while True:
@@ -113,27 +122,28 @@ async def _next_threads(
 ) -> tuple[list[tuple[int, ThreadRecord, StoredCheckpoint | None]], set[int]]:
     """Return the next threads over all partitions, and the partitions that hold further ones.
 
-    Where a partition has more than it gave, nothing that is older than its last one can be placed.
+    Parked ones are among them. Where a partition has more than it gave, nothing that is older than
+    its last one can be placed.
     """
     pages = await reader.threads(cursors, level, limit=size)
-    merged = [
-        (partition, record, newest)
-        for partition, page in pages.items()
-        for record, newest in page.threads
-    ]
+    merged: list[tuple[int, ThreadRecord, StoredCheckpoint | None]] = []
+    certain = 0
+    for partition, page in pages.items():
+        given = [*page.threads, *((record, None) for record in page.parked)]
+        merged += [(partition, record, newest) for record, newest in given]
+        if page.cursor is not None:
+            oldest = min((record.activity_ms for record, _ in given), default=0)
+            certain = max(certain, oldest)
     merged.sort(key=lambda item: (-item[1].activity_ms, item[0], _sortable(item[1])))
     unfinished = {partition for partition, page in pages.items() if page.cursor is not None}
-    certain = max(
-        (
-            page.threads[-1][0].activity_ms
-            for page in pages.values()
-            if page.cursor is not None and page.threads
-        ),
-        default=0,
-    )
     placed = [item for item in merged if item[1].activity_ms >= certain]
     unfinished.update(partition for partition, _, _ in merged[len(placed) :])
     return placed, unfinished
+
+
+def _member(record: ThreadRecord) -> bytes:
+    """Return where a thread stands in a partition's order: the view's cursor behind it."""
+    return u64(record.activity_ms) + thread_hash(record.thread_id or "")
 
 
 def _sortable(record: ThreadRecord) -> bytes:

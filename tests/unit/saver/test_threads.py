@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
+import apsw
 import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.base import empty_checkpoint
 
-from langgraph.checkpoint.kafka import AsyncKafkaSaver, InvalidConfigError
+from eventstore.codec import record_key
+from eventstore.sqlite import SqliteDatabase, SqliteEventLog
+from eventstore.sqlite.records import Row, insert, packed_headers
+from langgraph.checkpoint.kafka import AsyncKafkaSaver, InvalidConfigError, Threads
+from projector.sqlite import SqliteView
 from saver.threads import _cursor, _cursors
 
 COUNT = 25
@@ -62,6 +69,39 @@ async def test_a_search_goes_on_over_pages(saver: AsyncKafkaSaver) -> None:
     assert sorted(number for page in pages for number in page) == [*range(1, COUNT, 2)]
     assert await saver.acount_threads(filter={"parity": 1}) == COUNT // 2
     assert await saver.acount_threads() == COUNT
+
+
+def append_raw(connection: apsw.Connection, *, record: Row) -> None:
+    """Put something into the log that is no event."""
+    insert(connection, [record])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+@pytest.mark.timeout(10)
+async def test_parked_threads_are_named_in_their_place(limit: int) -> None:
+    """However many follow one another, each is on one page, and the others are on theirs."""
+    parked = {"1", "5", "6", "7"}
+    async with SqliteDatabase(":memory:") as database:
+        saver = AsyncKafkaSaver(SqliteEventLog(database), SqliteView(database))
+        async with saver:
+            for number in range(8):
+                config: Any = {"configurable": {"thread_id": str(number)}}
+                await saver.aput(config, empty_checkpoint(), {}, {})
+            writer = await database.writer()
+            for name in parked:
+                garbage = (1, record_key(name, os.urandom(16), 0), b"garbage", packed_headers(()))
+                await writer.run(partial(append_raw, record=garbage))
+            pages: list[Threads] = []
+            after: str | None = None
+            while not pages or after is not None:
+                pages.append(await saver.athreads(limit=limit, after=after))
+                after = pages[-1].cursor
+            named = [error.thread_id for page in pages for error in page.parked]
+            assert (sorted(named), len(named)) == (sorted(parked), 4)
+            shown = [int(info.thread_id) for page in pages for info in page.threads]
+            assert sorted(shown) == [0, 2, 3, 4]
+            assert await saver.acount_threads() == 4
+            assert await saver.acount_threads(filter={"source": "x"}) == 0
 
 
 async def test_no_limit_is_below_nothing(saver: AsyncKafkaSaver) -> None:
