@@ -48,14 +48,14 @@ async def copy_thread(
     """
     if source_thread_id == target_thread_id:
         raise InvalidConfigError("target_thread_id", reason="is the source itself")
-    target = await reader.thread(target_thread_id, ReadLevel.LINEARIZABLE)
-    if target is not None and target.count:
-        raise CopyRefusedError(source_thread_id, target_thread_id=target_thread_id)
-    incarnation = 0 if target is None else target.incarnation
-    copy = _Copy(new_event_id(), incarnation, partition, source_thread_id, reader)
-    async for page in reader.exported(source_thread_id):
-        for stored in page.checkpoints:
-            await writer.append_all(target_thread_id, await copy.events_of(stored))
+    while True:
+        target = await reader.thread(target_thread_id, ReadLevel.LINEARIZABLE)
+        if target is not None and target.count:
+            raise CopyRefusedError(source_thread_id, target_thread_id=target_thread_id)
+        incarnation = 0 if target is None else target.incarnation
+        copy = _Copy(new_event_id(), incarnation, partition, source_thread_id, reader)
+        if await _stage(reader, writer, copy, target_thread_id):
+            break
     if not copy.count:
         return
     done = ThreadCopied(copy.copy_id, source_thread_id, incarnation, copy.count)
@@ -65,6 +65,23 @@ async def copy_thread(
     target = await reader.thread(target_thread_id, ReadLevel.LINEARIZABLE)
     if target is None or target.epoch != copy.copy_id:
         raise CopyRefusedError(source_thread_id, target_thread_id=target_thread_id)
+
+
+async def _stage(reader: Reader, writer: Writer, copy: _Copy, target_thread_id: str) -> bool:
+    """Append all of the source, not yet visible; return whether it is all of one life of it.
+
+    The source is read page by page: a thread that was deleted in between would leave a copy that
+    ends in the middle, and looks like a whole one.
+    """
+    epochs: set[bytes] = set()
+    async for page in reader.exported(copy.source_thread_id):
+        for stored in page.checkpoints:
+            epochs.add(stored.thread.epoch)
+            await writer.append_all(target_thread_id, await copy.events_of(stored))
+        if len(epochs) > 1:
+            return False
+    source = await reader.thread(copy.source_thread_id, ReadLevel.LINEARIZABLE)
+    return not epochs or (source is not None and epochs == {source.epoch})
 
 
 @dataclass(slots=True)
