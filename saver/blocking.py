@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError
+from typing import Any, Final, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -21,6 +22,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
+from .errors import SaverClosedError
 from .mapping import writes_of
 from .place import ReadLevel, checkpoint_place_of
 from .removal import KEEP_LATEST
@@ -29,12 +31,16 @@ from .wiring import Engine
 
 T = TypeVar("T")
 
+LOOK: Final = 1.0
+"""How often, in seconds, whoever waits for the saver's loop looks whether that still runs."""
+
 
 class BlockingMethods(BaseCheckpointSaver[Any]):
     """The sync half of `AsyncKafkaSaver`, for any OS thread but the loop's own.
 
     Each method raises `asyncio.InvalidStateError` on the loop's own OS thread, and `RuntimeError`
-    while there is no running loop that the saver was set up on.
+    while there is no running loop that the saver was set up on. If that loop ends while the call is
+    under way, it raises `SaverClosedError`; what it was to append may be saved or not.
     """
 
     _engine: Engine
@@ -158,8 +164,31 @@ class BlockingMethods(BaseCheckpointSaver[Any]):
         return self._engine.check_blocking()
 
     def _wait(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a call on the saver's loop and wait for it.
+
+        Raises:
+            SaverClosedError: The loop ended first.
+        """
         loop = self._waiting_loop()
-        return asyncio.run_coroutine_threadsafe(call(), loop).result()
+        work = call()
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError as error:
+            work.close()
+            raise SaverClosedError from error
+        while True:
+            try:
+                return future.result(LOOK)
+            except CancelledError as error:
+                raise SaverClosedError from error
+            except TimeoutError:
+                if future.done():
+                    # Its own error, or it ended this very moment.
+                    return future.result()
+                if not loop.is_running():
+                    # What a loop was handed while it stopped never begins.
+                    future.cancel()
+                    raise SaverClosedError from None
 
     def _iterate(self, items: AsyncIterator[CheckpointTuple]) -> Iterator[CheckpointTuple]:
         async def following() -> CheckpointTuple | None:

@@ -54,7 +54,10 @@ class CopyRefusedError(SaverError, ValueError):
 
 
 class SaverClosedError(SaverError):
-    """The saver was used after it had been closed."""
+    """The saver was used after it had been closed, or closed while the call was under way.
+
+    In the latter case what the call was to append may be saved or not.
+    """
 
     def __init__(self) -> None:
         super().__init__("the saver is closed")

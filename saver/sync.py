@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -237,9 +237,24 @@ class KafkaSaver(BlockingMethods):
             self.setup()
         return self._engine.check_blocking()
 
+    def _wait(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        self._waiting_loop()
+        return self._loop_thread.run(call())
+
     async def _hand_over(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await a coroutine on the saver's own loop, from whichever loop this is."""
-        loop = self._loop_thread.loop
-        if asyncio.get_running_loop() is loop:
+        """Await a coroutine on the saver's own loop, from whichever loop this is.
+
+        Raises:
+            SaverClosedError: The loop was stopped, before or meanwhile.
+        """
+        if self._loop_thread.is_here:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+        future = self._loop_thread.submit(work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled the caller: the work was, when its loop stopped.
+            raise SaverClosedError from error
