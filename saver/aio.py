@@ -141,7 +141,9 @@ class AsyncKafkaSaver(BlockingMethods):
         place = place_of(config)
         level = self._level(config)
         await self._engine.setup()
-        _, stored = await self._engine.reader.checkpoint(place, level)
+        record, stored = await self._engine.reader.checkpoint(place, level)
+        if record is not None:
+            self._engine.lineage.saw_deletion(place.thread_id, record.incarnation)
         if stored is None:
             return None
         partition = self._engine.log.partition_of(place.thread_id)
@@ -217,7 +219,8 @@ class AsyncKafkaSaver(BlockingMethods):
         """Return a page of threads, latest activity first, without reading their states.
 
         `filter` is compared with the metadata of each thread's newest root checkpoint; `after` is
-        the cursor of the page before.
+        the cursor of the page before. Parked threads are left out and named in `parked`. A thread
+        that becomes active between two pages moves to the front, and may be on neither.
         """
         level = self._named_level(read_level)
         await self._engine.setup()
@@ -231,7 +234,11 @@ class AsyncKafkaSaver(BlockingMethods):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in `alist`
         read_level: ReadLevel | str | None = None,
     ) -> int:
-        """Return how many threads hold checkpoints and match; takes a step per 200 threads."""
+        """Return how many threads hold checkpoints and match; takes a step per 200 threads.
+
+        Not counted are parked threads, and those that became active while it counted and had not
+        been met.
+        """
         level = self._named_level(read_level)
         await self._engine.setup()
         return await count_threads(self._engine.reader, self.serde, level, wanted=filter)

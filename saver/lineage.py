@@ -37,6 +37,8 @@ class Lineage:
         self._limit = limit
         self._size = 0
         self._threads: OrderedDict[str, OrderedDict[tuple[str, str], Known]] = OrderedDict()
+        # Thread → its last deletion that this saver knows of. The oldest ones are forgotten.
+        self._deleted: OrderedDict[str, int] = OrderedDict()
         self._lock = Lock()
 
     def get(self, thread_id: str, namespace: str, checkpoint_id: str) -> Known | None:
@@ -49,8 +51,11 @@ class Lineage:
             return known.get((namespace, checkpoint_id))
 
     def remember(self, thread_id: str, namespace: str, checkpoint_id: str, known: Known) -> None:
-        """Remember a checkpoint in place of what was known of it."""
+        """Remember a checkpoint in place of what was known of it, unless it is deleted by now."""
         with self._lock:
+            if known.incarnation < self._deleted.get(thread_id, 0):
+                # A read that took longer than the deletion.
+                return
             thread = self._threads.get(thread_id)
             if thread is None:
                 thread = self._threads[thread_id] = OrderedDict()
@@ -78,8 +83,27 @@ class Lineage:
                 del thread[key]
                 self._size -= 1
 
+    def deleted_at(self, thread_id: str) -> int:
+        """Return the last deletion of a thread that this saver knows of, 0 if of none."""
+        with self._lock:
+            return self._deleted.get(thread_id, 0)
+
+    def saw_deletion(self, thread_id: str, deleted_at: int) -> None:
+        """Note that a thread was deleted at an offset, and forget its older lives."""
+        with self._lock:
+            if deleted_at <= self._deleted.get(thread_id, 0):
+                return
+            self._deleted[thread_id] = deleted_at
+            self._deleted.move_to_end(thread_id)
+            if len(self._deleted) > self._limit:
+                self._deleted.popitem(last=False)
+            thread = self._threads.get(thread_id, OrderedDict())
+            for key in [key for key, known in thread.items() if known.incarnation < deleted_at]:
+                del thread[key]
+                self._size -= 1
+
     def forget_thread(self, thread_id: str) -> None:
-        """Forget everything of a thread."""
+        """Forget everything of a thread, but for its last deletion."""
         with self._lock:
             thread = self._threads.pop(thread_id, None)
             if thread is not None:

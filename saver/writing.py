@@ -42,6 +42,9 @@ class Writer:
         self._order = CallOrder()
         # Who waits for the end of a put that is under way, by its event id. Emptied by that put.
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
+        # Deletions of this saver that are handed over and not acknowledged, by thread: what is
+        # called behind one belongs to the life that it begins. Emptied by `delete_thread`.
+        self._deleting: dict[str, list[asyncio.Future[None]]] = {}
 
     @property
     def order(self) -> CallOrder:
@@ -95,6 +98,7 @@ class Writer:
         checkpoint_id = place.checkpoint_id or ""
         async with self._order.enter(place.thread_id):
             await self._ready()
+            await self._deletions(place.thread_id)
             known = self._lineage.get(place.thread_id, place.namespace, checkpoint_id)
             if known is None:
                 incarnation = await self._present(place.thread_id)
@@ -105,14 +109,23 @@ class Writer:
 
     async def delete_thread(self, thread_id: str) -> None:
         """Append the deletion of a thread; what the saver knew of it is forgotten."""
+        async with self._order.enter(thread_id):
+            await self._ready()
+            appending = self._log.append(NewEvent(thread_id, ThreadDeleted()))
+            over = asyncio.get_running_loop().create_future()
+            self._deleting.setdefault(thread_id, []).append(over)
         try:
-            async with self._order.enter(thread_id):
-                await self._ready()
-                appending = self._log.append(NewEvent(thread_id, ThreadDeleted()))
-            await self._saw(await appending)
+            place = await appending
+            if place.offset is not None:
+                self._lineage.saw_deletion(thread_id, place.offset)
         finally:
             # Also when the outcome is unknown: what is read anew carries the right incarnation.
             self._lineage.forget_thread(thread_id)
+            self._deleting[thread_id].remove(over)
+            if not self._deleting[thread_id]:
+                del self._deleting[thread_id]
+            over.set_result(None)
+        await self._saw(place)
 
     def forget(self, thread_id: str) -> None:
         """Forget what the saver knew of a thread."""
@@ -139,11 +152,18 @@ class Writer:
     async def _continued(self, draft: CheckpointDraft) -> tuple[int, Known | None]:
         """Return the incarnation of what a put continues, and the parent it may inherit from."""
         place, known = draft.place, draft.parent
+        await self._deletions(place.thread_id)
         if draft.parent_id is None:
             return await self._present(place.thread_id), None
         if known is None:
             # It may have become known while this call waited for its turn.
             known = self._lineage.get(place.thread_id, place.namespace, draft.parent_id)
+        deleted_at = self._lineage.deleted_at(place.thread_id)
+        if known is not None and known.incarnation < deleted_at:
+            # Deleted while this call waited for its turn.
+            raise ThreadDeletedError(
+                place.thread_id, deleted_at=deleted_at, parent_id=draft.parent_id
+            )
         if known is not None and not known.is_confirmed and not draft.is_self_contained:
             await self._acknowledged(known)
         if known is None or not (known.is_confirmed or draft.is_self_contained):
@@ -155,6 +175,8 @@ class Writer:
     ) -> tuple[int, Known | None]:
         place = Place(draft.place.thread_id, draft.place.namespace, parent_id)
         record, stored = await self._reader.checkpoint(place, ReadLevel.LINEARIZABLE)
+        if record is not None:
+            self._lineage.saw_deletion(place.thread_id, record.incarnation)
         if stored is not None:
             known = known_of(stored)
             self._lineage.remember(place.thread_id, place.namespace, parent_id, known)
@@ -169,7 +191,15 @@ class Writer:
 
     async def _present(self, thread_id: str) -> int:
         record = await self._reader.thread(thread_id, ReadLevel.LINEARIZABLE)
-        return 0 if record is None else record.incarnation
+        if record is None:
+            return 0
+        self._lineage.saw_deletion(thread_id, record.incarnation)
+        return record.incarnation
+
+    async def _deletions(self, thread_id: str) -> None:
+        """Wait until no deletion of a thread that was called earlier is under way."""
+        for over in list(self._deleting.get(thread_id, ())):
+            await asyncio.shield(over)
 
     async def _acknowledged(self, known: Known) -> None:
         if known.is_under_way:

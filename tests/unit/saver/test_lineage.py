@@ -60,3 +60,26 @@ def test_the_longest_unused_thread_goes_first() -> None:
     lineage.get("a", "", "1")
     lineage.remember("d", "", "1", known())
     assert [name for name in "abcd" if lineage.get(name, "", "1")] == ["a", "c", "d"]
+
+
+def test_a_deleted_threads_older_life_is_not_remembered() -> None:
+    """What a read brings that took longer than the deletion would make what continues it void."""
+    lineage = Lineage(100)
+    new = Known(7, bytes(16), {}, is_confirmed=True)
+    lineage.remember("t", "", "1", known(1))
+    lineage.remember("t", "", "2", new)
+    lineage.saw_deletion("t", 7)
+    lineage.remember("t", "", "1", known(1))
+    assert lineage.get("t", "", "1") is None
+    assert lineage.get("t", "", "2") == new
+    lineage.saw_deletion("t", 5)
+    assert lineage.deleted_at("t") == 7
+    lineage.forget_thread("t")
+    assert lineage.deleted_at("t") == 7
+
+
+def test_deletions_are_remembered_up_to_the_limit() -> None:
+    lineage = Lineage(2)
+    for number in range(1, 4):
+        lineage.saw_deletion(str(number), number)
+    assert [lineage.deleted_at(str(number)) for number in range(1, 4)] == [0, 2, 3]
