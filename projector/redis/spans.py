@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from projector.layout import IDS, NEWEST, TIMELINE, namespace_prefix
+from projector.layout import IDS, NEWEST, TIMELINE, namespace_prefix, ordered
 from projector.view import Selection
 
 
@@ -25,20 +25,20 @@ def span_of(selection: Selection, cursor: bytes | None) -> Span:
     """Return the span of a selection, what the cursor has passed left out."""
     thread, namespace = selection.thread, selection.namespace
     checkpoint_id, before = selection.checkpoint_id, selection.before
-    index, prefix, end = TIMELINE if thread is not None else NEWEST, b"", b"\0"
+    index, prefix, end, encoded = TIMELINE if thread is not None else NEWEST, b"", b"\0", ordered
     if thread is not None and namespace is not None:
-        index, prefix, end = IDS, namespace_prefix(namespace), b""
+        index, prefix, end, encoded = IDS, namespace_prefix(namespace), b"", str.encode
     # No text in UTF-8 holds 0xff, so it stands behind all ids of a namespace.
     start, stop = (b"(" + prefix + b"\xff", b"[" + prefix) if prefix else (b"+", b"-")
     if checkpoint_id is not None:
         # In the other two indexes a NUL follows the id.
-        exact = prefix + checkpoint_id.encode() + end
+        exact = prefix + encoded(checkpoint_id) + end
         start = b"[" + exact if not end else b"(" + exact[:-1] + b"\1"
         stop = b"[" + exact
         if before is not None and checkpoint_id >= before:
             start, stop = b"-", b"+"
     elif before is not None:
-        start = b"(" + prefix + before.encode()
+        start = b"(" + prefix + encoded(before)
     span = Span(index, thread, namespace, b"ZREVRANGEBYLEX", start, stop)
     return span if cursor is None else replace(span, start=b"(" + cursor)
 

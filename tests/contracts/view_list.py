@@ -33,11 +33,11 @@ Name = tuple[str, str, str]
 def visible() -> list[Name]:
     """Return (thread, namespace, checkpoint id) of a mixed lot, ids equal in several places."""
     source = random.Random(3)
-    ids = ["1", "10", "2", "é", "😀", "\uffff", "a", "ab", "abc"]
+    ids = ["1", "10", "2", "é", "😀", "\uffff", "a", "ab", "abc", "a\0", "a\1", "a\1b", "a\2"]
     names = [
         (thread, namespace, checkpoint_id)
         for thread, namespace in product(("t", "u", "v"), ("", "n", "n|m:1"))
-        for checkpoint_id in source.sample(ids, 5)
+        for checkpoint_id in source.sample(ids, 9)
     ]
     source.shuffle(names)
     return names
@@ -58,7 +58,7 @@ def expected(names: list[Name], selection: Selection) -> set[Name]:
 SELECTIONS = [
     Selection(thread, namespace, checkpoint_id, before)
     for thread, namespace, checkpoint_id, before in product(
-        (None, T), (None, "", "n", "x"), (None, "ab", "?"), (None, "ab", "b", "😀", "")
+        (None, T), (None, "", "n", "x"), (None, "ab", "a\1", "?"), (None, "ab", "b", "a\1", "😀", "")
     )
 ]
 
