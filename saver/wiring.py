@@ -85,6 +85,9 @@ class Engine:
                 return
             await self.log.setup()
             await self._view.setup()
+            # Closed meanwhile: a projector that starts now would be stopped by nobody.
+            if self._is_closed:
+                raise SaverClosedError
             if self._worker is not None:
                 await self._worker.start()
             self._loop = loop

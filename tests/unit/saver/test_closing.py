@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from eventstore.errors import EventStoreError
+from eventstore.sqlite import SqliteDatabase, SqliteEventLog
 from langgraph.checkpoint.kafka import AsyncKafkaSaver, KafkaSaver, SaverClosedError
+from projector.sqlite import SqliteView
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 CALLERS = 8
@@ -109,3 +111,17 @@ def test_a_loop_that_ends_under_sync_calls_hangs_nobody() -> None:
         caller.join(timeout=10)
     assert len(raised) == CALLERS
     assert all(isinstance(error, EventStoreError) for error in raised), raised
+
+
+async def test_closing_during_the_set_up_leaves_nothing_behind() -> None:
+    """In whatever step of it: the set-up is done before, or says that the saver is closed."""
+    async with SqliteDatabase(":memory:") as database:
+        for steps in range(40):
+            saver = AsyncKafkaSaver(SqliteEventLog(database), SqliteView(database))
+            setting_up = asyncio.create_task(saver.setup())
+            for _ in range(steps):
+                await asyncio.sleep(0.0005)
+            await saver.aclose()
+            (error,) = await asyncio.gather(setting_up, return_exceptions=True)
+            assert error is None or isinstance(error, SaverClosedError)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
