@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from projector.layout import IDS, NEWEST, TIMELINE, namespace_prefix, ordered
@@ -25,9 +26,11 @@ def span_of(selection: Selection, cursor: bytes | None) -> Span:
     """Return the span of a selection, what the cursor has passed left out."""
     thread, namespace = selection.thread, selection.namespace
     checkpoint_id, before = selection.checkpoint_id, selection.before
-    index, prefix, end, encoded = TIMELINE if thread is not None else NEWEST, b"", b"\0", ordered
+    index, prefix, end = TIMELINE if thread is not None else NEWEST, b"", b"\0"
+    encoded: Callable[[str], bytes] = ordered
     if thread is not None and namespace is not None:
-        index, prefix, end, encoded = IDS, namespace_prefix(namespace), b"", str.encode
+        index, prefix, end = IDS, namespace_prefix(namespace), b""
+        encoded = str.encode
     # No text in UTF-8 holds 0xff, so it stands behind all ids of a namespace.
     start, stop = (b"(" + prefix + b"\xff", b"[" + prefix) if prefix else (b"+", b"-")
     if checkpoint_id is not None:

@@ -58,7 +58,10 @@ def expected(names: list[Name], selection: Selection) -> set[Name]:
 SELECTIONS = [
     Selection(thread, namespace, checkpoint_id, before)
     for thread, namespace, checkpoint_id, before in product(
-        (None, T), (None, "", "n", "x"), (None, "ab", "a\1", "?"), (None, "ab", "b", "a\1", "😀", "")
+        (None, T),
+        (None, "", "n", "x"),
+        (None, "ab", "a\1", "?"),
+        (None, "ab", "b", "a\1", "😀", ""),
     )
 ]
 
