@@ -20,8 +20,8 @@ EXAMPLES = int(os.environ.get("PARITY_EXAMPLES", "15"))
 PARITY = settings(
     max_examples=EXAMPLES,
     deadline=None,
-    # Explaining a failure takes far longer than finding it.
-    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+    # Finding the smallest failure takes minutes against real servers; the calls are shown as found.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
