@@ -14,7 +14,7 @@ import apsw
 
 from eventstore.errors import LogClosedError
 
-from .faults import translated
+from .faults import refuse_moved, translated
 from .statement import execute
 
 T = TypeVar("T")
@@ -127,9 +127,13 @@ class SqliteConnection:
         try:
             if self._connection is None:
                 self._connection = self._connect(self._busy)
-            return job(self._connection)
+            result = job(self._connection)
+            # Afterwards, so that nothing is acknowledged that went to a file without a name.
+            refuse_moved(self._connection)
         except apsw.Error as error:
             raise translated(error, self._name) from error
+        else:
+            return result
 
     def _disconnect(self) -> None:
         if self._connection is not None:

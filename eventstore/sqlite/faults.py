@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
 import apsw
@@ -11,7 +12,13 @@ from eventstore.errors import EventStoreError, LogUnavailableError
 OLDEST_LIBRARY: Final = (3, 51, 3)
 """From 3.7.0 to 3.51.2 a write and a checkpoint at the same time can corrupt a WAL file."""
 
+
+class MovedError(apsw.Error):
+    """The file under an open connection is not the one at its path any more."""
+
+
 _REASONS: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
+    ((MovedError,), "the file was removed or replaced while it was open; close and open it again"),
     ((apsw.BusyError, apsw.LockedError), "another process kept it locked"),
     ((apsw.FullError,), "the disk is full"),
     ((apsw.ReadOnlyError, apsw.PermissionsError), "the file or its folder is read-only"),
@@ -24,6 +31,7 @@ _REASONS: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
 )
 
 _NOTHING_STORED: Final = (
+    MovedError,
     apsw.BusyError,
     apsw.LockedError,
     apsw.FullError,
@@ -47,6 +55,18 @@ def check_library(version: str) -> None:
             f"SQLite {version} can corrupt a WAL file when one connection writes while another "
             f"checkpoints; {oldest} or newer is needed: upgrade apsw"
         )
+
+
+def refuse_moved(connection: apsw.Connection) -> None:
+    """Refuse what went to a file that nobody will open again: what it holds ends with this process.
+
+    Raises:
+        MovedError: The file was removed or replaced.
+    """
+    has_moved = ctypes.c_int(0)
+    connection.filecontrol("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(has_moved))
+    if has_moved.value:
+        raise MovedError("another one, or none, is at its path")
 
 
 def translated(error: apsw.Error, name: str) -> EventStoreError:

@@ -212,3 +212,22 @@ def replace_content(path: Path, content: bytes) -> None:
 
 def files_in(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir()]
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+async def test_file_that_is_gone_takes_no_more(log: SqliteEventLog, path: Path, how: str) -> None:
+    """What would end with this process is not acknowledged, nor taken for the log's content."""
+    await log.append(writes_event("t", "before"))
+    for name in path.parent.glob(f"{path.name}*"):
+        name.unlink()
+    if how == "replaced":
+        async with SqliteDatabase(path) as other:
+            await SqliteEventLog(other).setup()
+    appending = [log.append(writes_event("t", task_id)) for task_id in ("1", "2")]
+    for append in appending:
+        with pytest.raises(LogUnavailableError, match="removed or replaced"):
+            await append
+    with pytest.raises(LogUnavailableError, match="removed or replaced"):
+        await log.end_position([0])
+    with pytest.raises(LogUnavailableError, match="removed or replaced"):
+        await log.read(0, 0, 2)
