@@ -1,7 +1,7 @@
 """The reference model: what a checkpointer answers, written from LangGraph's docstrings and suite.
 
-It agrees with `InMemorySaver` wherever that is right (`test_reference.py` checks that) and differs
-where that is wrong, loose or lacking:
+It agrees with `InMemorySaver` wherever that is right and differs where that is wrong, loose or
+lacking:
 
 - forks of one checkpoint never share a channel's value;
 - `list` is newest id first over all threads and namespaces;
