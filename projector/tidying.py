@@ -18,7 +18,11 @@ from time import monotonic, time
 from typing import Final
 
 from eventstore.codec import decode, record_key
-from eventstore.errors import CorruptEventError, UnknownEventVersionError
+from eventstore.errors import (
+    CorruptEventError,
+    LogTruncatedError,
+    UnknownEventVersionError,
+)
 from eventstore.events import LogNudged, NewEvent, ThreadErased
 from eventstore.log import EventLog, LogRecord
 
@@ -128,8 +132,10 @@ class Tidier:
         if monotonic() < walk.nudge_at:
             return
         walk.nudge_at = monotonic() + min(NUDGE_INTERVAL, self._config.nudge_after)
+        first = (await self._log.first_position([partition])).next_offset(partition)
         end = (await self._log.end_position([partition])).next_offset(partition)
-        if end < NUDGES:
+        if end - NUDGES < first:
+            # Too little is left to be worth it.
             return
         batch = await self._log.read(partition, end - NUDGES, end)
         last = [record for record in batch.records if record.offset >= end - NUDGES]
@@ -168,7 +174,10 @@ class Tidier:
 
     async def _key_at(self, partition: int, offset: int) -> bytes | None:
         """Return a record's key, which names the thread when nothing else does any more."""
-        batch = await self._log.read(partition, offset, offset + 1)
+        try:
+            batch = await self._log.read(partition, offset, offset + 1)
+        except LogTruncatedError:
+            return None
         return next((record.key for record in batch.records if record.offset == offset), None)
 
 

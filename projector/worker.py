@@ -349,13 +349,22 @@ class Worker:
                     self._look_again([lag.partition])
 
     async def _tidy(self) -> None:
+        resume_at: dict[int, float] = {}
         while not self._stopping.is_set():
             await self._pause(self._config.tidy_interval)
             for number in list(self._followed()):
+                if monotonic() < resume_at.get(number, 0.0):
+                    continue
                 try:
                     await self._tidier.tidy(number, is_idle=partial(self._is_idle, number))
                 except (*UNREACHABLE, AppendOutcomeUnknownError) as error:
                     logger.debug("partition %d is not tidied: %s", number, error)
+                except LogClosedError:
+                    raise
+                except EventStoreError as error:
+                    # Whatever is wrong with one partition: all of them go on being followed.
+                    logger.warning("partition %d cannot be tidied: %s", number, error)
+                    resume_at[number] = monotonic() + self._config.halt_retry
 
     def _is_idle(self, partition: int) -> bool:
         held = self._held.get(partition)

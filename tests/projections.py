@@ -117,6 +117,7 @@ class FaultyView:
     before_apply: Callable[[], Awaitable[None]] = nothing
     after_apply: Callable[[], Awaitable[None]] = nothing
     before_progress: Callable[[], Awaitable[None]] = nothing
+    before_sweep: Callable[[], Awaitable[None]] = nothing
     sizes: list[int] = field(default_factory=list)
     """How many offsets each successful apply passed."""
 
@@ -156,6 +157,7 @@ class FaultyView:
         return is_applied
 
     async def sweep(self, partition: int, *, limit: int = 200) -> bool:
+        await self.before_sweep()
         return await self.view.sweep(partition, limit=limit)
 
     async def deleted_threads(

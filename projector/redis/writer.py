@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from projector.errors import ViewCorruptedError
@@ -54,12 +56,8 @@ class RedisWriter:
         """See `ViewWriter`. A view of another fold version loads as its progress alone."""
         keys, args = [self._keys.meta(partition)], [_FOLD, pack_wanted(wanted)]
         reply: list[Any] = await self._server.call(scripts.LOAD, keys, args)
-        try:
+        with self._reading(partition):
             return loaded_of(wanted, reply)
-        except (struct.error, LookupError, ValueError) as error:
-            raise ViewCorruptedError(
-                self._server.name, partition=partition, reason=repr(error)
-            ) from error
 
     async def apply(
         self, partition: int, *, expected: Progress, changes: Changes, reached: Progress
@@ -100,12 +98,13 @@ class RedisWriter:
         generation, scope, members, rows = found
         newest: list[bytes] = []
         runs: list[bytes] = []
-        for member, data in zip(members, rows, strict=True):
-            checkpoint_id, namespace = split_timeline_member(member)
-            newest.append(newest_member(checkpoint_id, scope, namespace))
-            run_id = None if data is None else Row.unpack(data).metadata.get("run_id")
-            if isinstance(run_id, str):
-                runs.append(run_member(run_id, scope, namespace, checkpoint_id))
+        with self._reading(partition):
+            for member, data in zip(members, rows, strict=True):
+                checkpoint_id, namespace = split_timeline_member(member)
+                newest.append(newest_member(checkpoint_id, scope, namespace))
+                run_id = None if data is None else Row.unpack(data).metadata.get("run_id")
+                if isinstance(run_id, str):
+                    runs.append(run_member(run_id, scope, namespace, checkpoint_id))
         counts = [b"%d" % len(members) for members in (newest, runs, members)]
         args = [generation, scope, *counts, *newest, *runs, *members]
         return bool(await self._server.call(scripts.BURY, [meta], args))
@@ -118,7 +117,8 @@ class RedisWriter:
         if progress is None:
             return DeletedThreads([], None)
         base = self._keys.generation(partition, progress.generation)
-        return await deleted_threads(self._server, base, cursor=cursor, limit=limit)
+        with self._reading(partition):
+            return await deleted_threads(self._server, base, cursor=cursor, limit=limit)
 
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:
         """See `ViewWriter`."""
@@ -126,3 +126,13 @@ class RedisWriter:
         if progress is None:
             return {}
         return await dump(self._server, self._keys.generation(partition, progress.generation))
+
+    @contextmanager
+    def _reading(self, partition: int) -> Generator[None]:
+        """Tell bytes that cannot be read from a view that cannot be reached."""
+        try:
+            yield
+        except (struct.error, LookupError, ValueError) as error:
+            raise ViewCorruptedError(
+                self._server.name, partition=partition, reason=repr(error)
+            ) from error

@@ -36,6 +36,9 @@ from .tables import BrokenIndexError, Snapshot, reading
 
 T = TypeVar("T")
 
+UNREADABLE: Final = (ValueError, LookupError, struct.error, msgpack.UnpackException)
+"""What reading damaged bytes raises."""
+
 _DISCARDED_AT_ONCE: Final = 1000
 """Rows of a discarded view that one transaction removes."""
 
@@ -96,7 +99,12 @@ class SqliteView:
 
     async def sweep(self, partition: int, *, limit: int = 200) -> bool:
         """Remove up to `limit` unreachable entries; return whether there is more to remove."""
-        return await self._write(partial(changing.sweep, partition=partition, limit=limit))
+        try:
+            return await self._write(partial(changing.sweep, partition=partition, limit=limit))
+        except UNREADABLE as error:
+            raise ViewCorruptedError(
+                self.name, partition=partition, reason=f"unreadable bytes: {error!r}"
+            ) from error
 
     async def deleted_threads(
         self, partition: int, *, cursor: bytes | None, limit: int
@@ -236,7 +244,7 @@ class SqliteView:
             raise ViewUnavailableError(self.name, reason=error.reason) from error
         except BrokenIndexError as error:
             raise ViewCorruptedError(self.name, partition=partition, reason=str(error)) from error
-        except (ValueError, LookupError, struct.error, msgpack.UnpackException) as error:
+        except UNREADABLE as error:
             raise ViewCorruptedError(
                 self.name, partition=partition, reason=f"unreadable bytes: {error!r}"
             ) from error

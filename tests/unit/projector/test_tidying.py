@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from eventstore.codec import decode, thread_hash
-from eventstore.errors import AppendOutcomeUnknownError, LogUnavailableError
+from eventstore.errors import AppendOutcomeUnknownError, LogTruncatedError, LogUnavailableError
 from eventstore.events import LogNudged, NewEvent, ThreadErased
 from eventstore.log import LogRecord
 from projector.config import ProjectorConfig
@@ -248,4 +248,15 @@ async def test_young_partition_is_not_nudged(ground: Ground) -> None:
     end = await ground.append(*[saved("thread", f"{n}") for n in range(5)])
     await ground.applier().advance(0, end)
     await tidier(ground).tidy(0, is_idle=lambda: True)
+    assert await ground.end() == end
+
+
+async def test_what_is_gone_from_the_front_needs_no_nudge(ground: Ground) -> None:
+    """Of a log that lost its front nothing is read that is not there any more."""
+    end = await ground.append(*[saved("thread", f"{n}") for n in range(5)])
+    await ground.applier().advance(0, end)
+    ground.log.first = end
+    ground.log.before_read = raising(LogTruncatedError(0, wanted=end - NUDGES, first=end))
+    config = ProjectorConfig(nudge_after=0.001)
+    await Tidier(ground.log, ground.view, config).tidy(0, is_idle=lambda: True)
     assert await ground.end() == end

@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eventstore.errors import LogUnavailableError
+from eventstore.errors import (
+    EventStoreError,
+    LogIdentityError,
+    LogTruncatedError,
+    LogUnavailableError,
+)
 from projector.applier import Applier
 from projector.config import ProjectorConfig
-from projector.errors import ViewUnavailableError
+from projector.errors import ViewCorruptedError, ViewUnavailableError
 from projector.lease import LeaseBoard, OpenBoard
 from projector.metrics import PartitionState, WorkerState
 from projector.worker import Worker
@@ -282,6 +287,32 @@ async def test_poison_stops_nothing(ground: Ground) -> None:
         await follows(worker)
         end = await ground.append(saved("good", "1"), saved("bad", "1"), saved("good", "2"))
         await applied(ground, end)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ViewCorruptedError("view", partition=0, reason="unreadable bytes"),
+        LogTruncatedError(0, wanted=1, first=2),
+        LogIdentityError(0, expected="one log", found="another"),
+    ],
+)
+async def test_what_cannot_be_tidied_is_followed_all_the_same(
+    ground: Ground, error: EventStoreError
+) -> None:
+    """Tidying is tried again later; it never costs the projector."""
+    swept = 0
+
+    async def sweep() -> None:
+        nonlocal swept
+        swept += 1
+        raise error
+
+    ground.faulty.before_sweep = sweep
+    async with working(ground) as worker:
+        await wait_until(lambda: swept > 1, description="tidying was tried again")
+        await applied(ground, await ground.append(saved("thread", "1")))
+        assert worker.status.state is WorkerState.RUNNING
 
 
 async def test_unforeseen_error_fails_the_worker(ground: Ground) -> None:
