@@ -141,14 +141,20 @@ class AsyncKafkaSaver(BlockingMethods):
         place = place_of(config)
         level = self._level(config)
         await self._engine.setup()
+        lineage = self._engine.lineage
+        began_at = lineage.time
         record, stored = await self._engine.reader.checkpoint(place, level)
         if record is not None:
-            self._engine.lineage.saw_deletion(place.thread_id, record.incarnation)
+            lineage.saw_deletion(place.thread_id, record.incarnation)
         if stored is None:
             return None
         partition = self._engine.log.partition_of(place.thread_id)
-        self._engine.lineage.remember(
-            place.thread_id, place.namespace, stored.checkpoint_id, known_of(stored)
+        lineage.remember(
+            place.thread_id,
+            place.namespace,
+            stored.checkpoint_id,
+            known_of(stored),
+            read_since=began_at,
         )
         return tuple_of(self.serde, partition, place.thread_id, stored)
 

@@ -27,7 +27,9 @@ class Known:
     is_confirmed: bool
     """Whether it was read, or its append acknowledged: only then may others inherit from it."""
     is_under_way: bool = False
-    """Whether its append is neither acknowledged nor failed. Changed by the put that appends it."""
+    """Whether its append is neither acknowledged nor failed."""
+    put_at: int = 0
+    """The lineage's time when its append was acknowledged or failed, 0 for what was read."""
 
 
 class Lineage:
@@ -39,7 +41,14 @@ class Lineage:
         self._threads: OrderedDict[str, OrderedDict[tuple[str, str], Known]] = OrderedDict()
         # Thread → its last deletion that this saver knows of. The oldest ones are forgotten.
         self._deleted: OrderedDict[str, int] = OrderedDict()
+        # Counts the puts that have ended.
+        self._time = 0
         self._lock = Lock()
+
+    @property
+    def time(self) -> int:
+        """Return the present time, for `remember`."""
+        return self._time
 
     def get(self, thread_id: str, namespace: str, checkpoint_id: str) -> Known | None:
         """Return what is known of a checkpoint."""
@@ -50,8 +59,20 @@ class Lineage:
             self._threads.move_to_end(thread_id)
             return known.get((namespace, checkpoint_id))
 
-    def remember(self, thread_id: str, namespace: str, checkpoint_id: str, known: Known) -> None:
-        """Remember a checkpoint in place of what was known of it, unless it is deleted by now."""
+    def remember(
+        self,
+        thread_id: str,
+        namespace: str,
+        checkpoint_id: str,
+        known: Known,
+        *,
+        read_since: int | None = None,
+    ) -> None:
+        """Remember a checkpoint in place of what was known of it, unless it is deleted by now.
+
+        `read_since` is the time at which a read began. It may not have seen a put of the same id
+        that had not ended by then, which stays.
+        """
         with self._lock:
             if known.incarnation < self._deleted.get(thread_id, 0):
                 # A read that took longer than the deletion.
@@ -62,7 +83,11 @@ class Lineage:
             else:
                 self._threads.move_to_end(thread_id)
             key = (namespace, checkpoint_id)
-            if key in thread:
+            before = thread.get(key)
+            if before is not None:
+                is_newer = read_since is not None and before.put_at > read_since
+                if is_newer or (read_since is not None and before.is_under_way):
+                    return
                 thread.move_to_end(key)
             else:
                 self._size += 1
@@ -73,6 +98,13 @@ class Lineage:
             while self._size > self._limit and len(self._threads) > 1:
                 _, oldest = self._threads.popitem(last=False)
                 self._size -= len(oldest)
+
+    def ended(self, known: Known) -> None:
+        """Note that the append of a checkpoint was acknowledged, or failed."""
+        with self._lock:
+            self._time += 1
+            known.put_at = self._time
+            known.is_under_way = False
 
     def forget(self, thread_id: str, namespace: str, checkpoint_id: str, event_id: bytes) -> None:
         """Forget a checkpoint, if what is known of it is still this event."""

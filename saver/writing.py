@@ -68,7 +68,7 @@ class Writer:
             self._lineage.forget(*name, own.event_id)
             raise
         finally:
-            own.is_under_way = False
+            self._lineage.ended(own)
             for waiter in self._waiting.pop(own.event_id, ()):
                 if not waiter.done():
                     waiter.set_result(None)

@@ -83,3 +83,18 @@ def test_deletions_are_remembered_up_to_the_limit() -> None:
     for number in range(1, 4):
         lineage.saw_deletion(str(number), number)
     assert [lineage.deleted_at(str(number)) for number in range(1, 4)] == [0, 2, 3]
+
+
+def test_a_read_does_not_replace_a_later_put() -> None:
+    """Children of an id that is put again must not inherit from what was there before."""
+    lineage = Lineage(100)
+    began_at = lineage.time
+    again = Known(0, bytes(16), {}, is_confirmed=False, is_under_way=True)
+    lineage.remember("t", "", "1", again)
+    lineage.remember("t", "", "1", known(1), read_since=lineage.time)
+    assert lineage.get("t", "", "1") is again
+    lineage.ended(again)
+    lineage.remember("t", "", "1", known(1), read_since=began_at)
+    assert lineage.get("t", "", "1") is again
+    lineage.remember("t", "", "1", known(1), read_since=lineage.time)
+    assert lineage.get("t", "", "1") == known(1)
