@@ -42,7 +42,7 @@ from .metrics import (
 from .restore import restore
 from .tidying import Tidier
 from .view import ViewWriter
-from .waiting import Backoff, first_of
+from .waiting import Backoff, Lanes, first_of
 
 QUIET_LAG: Final = 250
 """Up to which lag a partition counts as idle enough to be tidied."""
@@ -287,17 +287,23 @@ class Worker:
         }
 
     async def _follow_from(self, positions: dict[int, int]) -> None:
-        """Apply what comes until something about the tail must change."""
+        """Apply what comes until something about the tail must change.
+
+        Partitions are applied side by side: most of the time is spent waiting for the view.
+        """
         tail = cast("AsyncGenerator[LogBatch, None]", self._log.tail(positions))
         changed = asyncio.ensure_future(self._changed.wait())
+        lanes = Lanes(on_failure=self._changed.set)
         try:
             async with aclosing(tail) as batches:
                 while not changed.done():
                     batch = await first_of(anext(batches), changed)
                     if batch is not None:
-                        await self._apply(batch)
+                        await lanes.start(batch.partition, partial(self._apply, batch))
+            await lanes.drain()
         finally:
             changed.cancel()
+            await lanes.cancel()
 
     async def _apply(self, batch: LogBatch) -> None:
         held = self._held.get(batch.partition)
