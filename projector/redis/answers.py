@@ -1,11 +1,14 @@
-"""What the reading half answers: the scripts' replies as the port's types. No I/O."""
+"""What the scripts reply, as the port's types. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from eventstore.events import EVENT_ID_BYTES
+from projector.errors import ViewCorruptedError
 from projector.layout import (
     IDS,
     TIMELINE,
@@ -24,7 +27,20 @@ _UNRESOLVED = b"\2"
 
 
 class MissingRowError(Exception):
-    """An index names a checkpoint that has no row. Caught by the reader."""
+    """An index names a checkpoint that has no row. Caught by `read_from`."""
+
+
+@contextmanager
+def read_from(view: str, partition: int) -> Generator[None]:
+    """Tell bytes that cannot be read from a view that cannot be reached.
+
+    Raises:
+        ViewCorruptedError: What the view holds is not what its layout says.
+    """
+    try:
+        yield
+    except (MissingRowError, struct.error, LookupError, ValueError) as error:
+        raise ViewCorruptedError(view, partition=partition, reason=repr(error)) from error
 
 
 def checkpoint_of(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 
-from projector.errors import ThreadParkedError, ViewCorruptedError
+from projector.errors import ThreadParkedError
 from projector.layout import (
     NEWEST,
     ThreadRecord,
@@ -28,7 +26,7 @@ from projector.view import (
 )
 
 from . import scripts
-from .answers import MissingRowError, Walk, checkpoint_of, listed, records_of
+from .answers import Walk, checkpoint_of, listed, read_from, records_of
 from .keys import KeySpace
 from .scripts import Script
 from .server import Server
@@ -85,7 +83,7 @@ class RedisReader:
         record = self._record(partition, data)
         if record is None or found_id is None:
             return Answer(applied, (record, None))
-        with self._reading(partition):
+        with read_from(self._server.name, partition):
             found = checkpoint_of(record, namespace, found_id.decode(), reply)
         return Answer(applied, (record, found))
 
@@ -152,7 +150,7 @@ class RedisReader:
             scripts.THREADS, partition, bound, start, count
         )
         found: list[tuple[ThreadRecord, StoredCheckpoint | None]] = []
-        with self._reading(partition):
+        with read_from(self._server.name, partition):
             for data, checkpoint_id, reply in entries:
                 record = ThreadRecord.unpack(data)
                 newest: StoredCheckpoint | None = None
@@ -196,7 +194,7 @@ class RedisReader:
         applied, following, records, parked, entries = await self._ask(
             scripts.LIST, partition, bound, *args
         )
-        with self._reading(partition):
+        with read_from(self._server.name, partition):
             passed_over = [ThreadRecord.unpack(data) for data in parked]
             if span.thread is not None:
                 for record in passed_over:
@@ -216,7 +214,7 @@ class RedisReader:
     def _record(self, partition: int, data: bytes | None) -> ThreadRecord | None:
         if data is None:
             return None
-        with self._reading(partition):
+        with read_from(self._server.name, partition):
             record = ThreadRecord.unpack(data)
         self._refuse_parked(partition, record)
         return record
@@ -227,13 +225,3 @@ class RedisReader:
             raise ThreadParkedError(
                 record.thread_id or "", partition=partition, offset=offset, reason=reason
             )
-
-    @contextmanager
-    def _reading(self, partition: int) -> Generator[None]:
-        """Tell bytes that cannot be read from a view that cannot be reached."""
-        try:
-            yield
-        except (MissingRowError, struct.error, LookupError, ValueError) as error:
-            raise ViewCorruptedError(
-                self._server.name, partition=partition, reason=repr(error)
-            ) from error

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
-from projector.errors import ViewCorruptedError
 from projector.layout import Row, newest_member, run_member, split_timeline_member
 from projector.projection import FOLD_VERSION
 from projector.view import Changes, DeletedThreads, Loaded, Progress, Wanted
 
 from . import scripts
+from .answers import read_from
 from .deleted import deleted_threads
 from .dumping import dump
 from .keys import KeySpace
@@ -56,7 +53,7 @@ class RedisWriter:
         """See `ViewWriter`. A view of another fold version loads as its progress alone."""
         keys, args = [self._keys.meta(partition)], [_FOLD, pack_wanted(wanted)]
         reply: list[Any] = await self._server.call(scripts.LOAD, keys, args)
-        with self._reading(partition):
+        with read_from(self._server.name, partition):
             return loaded_of(wanted, reply)
 
     async def apply(
@@ -98,7 +95,7 @@ class RedisWriter:
         generation, scope, members, rows = found
         newest: list[bytes] = []
         runs: list[bytes] = []
-        with self._reading(partition):
+        with read_from(self._server.name, partition):
             for member, data in zip(members, rows, strict=True):
                 checkpoint_id, namespace = split_timeline_member(member)
                 newest.append(newest_member(checkpoint_id, scope, namespace))
@@ -117,7 +114,7 @@ class RedisWriter:
         if progress is None:
             return DeletedThreads([], None)
         base = self._keys.generation(partition, progress.generation)
-        with self._reading(partition):
+        with read_from(self._server.name, partition):
             return await deleted_threads(self._server, base, cursor=cursor, limit=limit)
 
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:
@@ -126,13 +123,3 @@ class RedisWriter:
         if progress is None:
             return {}
         return await dump(self._server, self._keys.generation(partition, progress.generation))
-
-    @contextmanager
-    def _reading(self, partition: int) -> Generator[None]:
-        """Tell bytes that cannot be read from a view that cannot be reached."""
-        try:
-            yield
-        except (struct.error, LookupError, ValueError) as error:
-            raise ViewCorruptedError(
-                self._server.name, partition=partition, reason=repr(error)
-            ) from error
