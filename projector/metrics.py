@@ -87,11 +87,6 @@ class RestoreProgress:
         return max(self.next_offset - self.start, 0) / self.seconds if self.seconds > 0 else 0.0
 
     @property
-    def fraction(self) -> float:
-        """Return how much of the log the view has, from 0 to 1."""
-        return min(self.next_offset / self.target, 1.0) if self.target else 1.0
-
-    @property
     def is_done(self) -> bool:
         """Tell whether the view has reached the target."""
         return self.next_offset >= self.target

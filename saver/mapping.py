@@ -228,9 +228,9 @@ def tuple_of(
     for channel in row.channels:
         payload = payload_of(partition, thread_id, stored, channel)
         if payload is not None:
-            values[channel] = _load(serde, payload)
+            values[channel] = loaded(serde, payload)
     checkpoint = {
-        **_load(serde, row.body),
+        **loaded(serde, row.body),
         "id": stored.checkpoint_id,
         "channel_values": values,
         "channel_versions": {name: version for name, (version, _) in row.channels.items()},
@@ -286,23 +286,18 @@ def checked(
 
 def metadata_of(serde: SerializerProtocol, row: Row) -> CheckpointMetadata:
     """Return a row's metadata, all of it decoded."""
-    payloads = {key: _load(serde, value) for key, value in row.metadata_payloads.items()}
+    payloads = {key: loaded(serde, value) for key, value in row.metadata_payloads.items()}
     return cast("CheckpointMetadata", {**row.metadata, **payloads})
 
 
 def pending(serde: SerializerProtocol, write: StoredWrite) -> PendingWrite:
     """Return LangGraph's form of a pending write."""
-    return (write.task_id, write.channel, _load(serde, write.payload))
+    return (write.task_id, write.channel, loaded(serde, write.payload))
 
 
 def write_order(write: StoredWrite) -> tuple[str, str, int]:
     """Sort key of pending writes: task path, task id, index."""
     return writes_sort_key(write.task_path, write.task_id, write.index)
-
-
-def loaded(serde: SerializerProtocol, payload: Payload) -> Any:
-    """Return the object of a payload."""
-    return _load(serde, payload)
 
 
 def _full(serde: SerializerProtocol, value: Any) -> Full:
@@ -318,7 +313,8 @@ def _payload(serde: SerializerProtocol, value: Any) -> Payload:
     return Payload(kind, data if type(data) is bytes else bytes(data))
 
 
-def _load(serde: SerializerProtocol, payload: Payload) -> Any:
+def loaded(serde: SerializerProtocol, payload: Payload) -> Any:
+    """Return the object of a payload."""
     return serde.loads_typed((payload.type, payload.data))
 
 

@@ -46,11 +46,6 @@ class Writer:
         # called behind one belongs to the life that it begins. Emptied by `delete_thread`.
         self._deleting: dict[str, list[asyncio.Future[None]]] = {}
 
-    @property
-    def order(self) -> CallOrder:
-        """Return the order of calls, for those that append by themselves."""
-        return self._order
-
     # Thousands of calls wait for the log at the same time. While they do, nothing is kept of what
     # they append: live objects by the hundred thousand cost more in garbage collection than all of
     # the rest.
