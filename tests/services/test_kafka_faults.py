@@ -70,6 +70,18 @@ def answer_by(log: KafkaEventLog, answer: Callable[[asyncio.Future[Any]], Any]) 
     producer.send = changed
 
 
+def failing_once_stored(answer: asyncio.Future[Any], reason: str) -> asyncio.Future[Any]:
+    """Return an answer that fails, and only when the batch is in the log: no search precedes it."""
+    failing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def fail(stored: asyncio.Future[Any]) -> None:
+        stored.result()
+        failing.set_exception(KafkaError(reason))
+
+    answer.add_done_callback(fail)
+    return failing
+
+
 async def no_answer(log: KafkaEventLog) -> None:
     loop = asyncio.get_running_loop()
     answer_by(log, lambda _: loop.create_future())
@@ -133,10 +145,7 @@ async def test_one_failure_fails_no_other_append(kafka_bootstrap: str, topic: st
             count += 1
             if count != 10:
                 return answer
-            answer.add_done_callback(lambda done: done.exception())
-            broken: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            broken.set_exception(KafkaError("the answer says no, and the log says yes"))
-            return broken
+            return failing_once_stored(answer, "the answer says no, and the log says yes")
 
         answer_by(log, fail_tenth)
         places = await asyncio.gather(*[log.append(writes_event(str(n))) for n in range(100)])
@@ -285,11 +294,10 @@ async def test_producer_that_never_settles_holds_nothing_up(
         held, failing = (next(n for n in names if log.partition_of(n) == p) for p in (0, 1))
 
         async def hold_or_fail(partition: int, batch: object) -> asyncio.Future[Any]:
-            await send(partition, batch)
-            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            stored = await send(partition, batch)
             if partition == 1:
-                answer.set_exception(KafkaError("made up"))
-            return answer
+                return failing_once_stored(stored, "made up")
+            return asyncio.get_running_loop().create_future()
 
         producer.send = hold_or_fail
         first = log.append(writes_event("first", thread_id=held))
