@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from . import chat as chats
 from . import reads, supersteps
+from . import sizes as larges
+from .graphs import KINDS
 from .machine import description
+from .messages import RANDOM, WORDS, script_of
 from .savers import ALL, KAFKA_INSIDE, POSTGRES, SQLITE
+from .states import BYTES
+from .tables import chat_table, large_table, small_table
 
 T = TypeVar("T")
 
@@ -28,6 +35,8 @@ def everything(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         throughput()
         latency()
+        chat()
+        sizes()
 
 
 @app.command()
@@ -73,6 +82,58 @@ def latency(checkpoints: str = "10,100000", repeats: int = 500, *, uvloop: Uvloo
             )
     console.print(description(loop="uvloop" if uvloop else "asyncio"))
     console.print(table)
+
+
+@app.command()
+def chat(
+    turns: int = 300,
+    repeats: int = 1,
+    message_bytes: int = 600,
+    kinds: str = ",".join(KINDS),
+    *,
+    random: Annotated[bool, typer.Option("--random", help="Base64 text, not words.")] = False,
+    uvloop: Uvloop = False,
+) -> None:
+    """Bytes stored and time per turn of a long chat through a graph, on one thread."""
+    text = RANDOM if random else WORDS
+    script = script_of(turns, size=message_bytes, kind=text)
+    console.print(description(loop="uvloop" if uvloop else "asyncio"))
+    console.print(
+        f"{turns} turns, {repeats} times; messages of {message_bytes} bytes each, text: {text} "
+        f"(zlib leaves {script.compressed:.0%} of a message); langgraph {version('langgraph')}"
+    )
+    for name in kinds.split(","):
+        kind = KINDS[name]
+        found = _run(chats.measure(kind, script, repeats=repeats), uvloop=uvloop)
+        console.print(chat_table(kind, turns, found))
+
+
+@app.command()
+def sizes(
+    megabytes: float = 50.0,
+    state: str = BYTES,
+    repeats: int = 3,
+    seconds: float = 5.0,
+    *,
+    uvloop: Uvloop = False,
+) -> None:
+    """Put and get of one large state (bytes, text or list), and small puts beside it."""
+    size = round(megabytes * 1_000_000)
+    stall = larges.serialization(size=size, kind=state, repeats=repeats)
+    large = _run(larges.large(size=size, kind=state, repeats=repeats), uvloop=uvloop)
+    small = _run(
+        larges.small(size=size, kind=state, seconds=seconds, repeats=repeats), uvloop=uvloop
+    )
+    console.print(description(loop="uvloop" if uvloop else "asyncio"))
+    console.print(
+        f"one state of {megabytes:g} MB ({state}), {repeats} times; LangGraph's serializer alone "
+        f"takes {stall * 1000:.1f} ms for it"
+    )
+    console.print(large_table(large))
+    for found in large:
+        if found.refusal is not None:
+            console.print(f"{found.saver} {found.refusal}")
+    console.print(small_table(small))
 
 
 def _run(work: Coroutine[Any, Any, T], *, uvloop: bool) -> T:
