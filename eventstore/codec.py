@@ -91,6 +91,8 @@ class EncodedEvent:
     value: bytes
     size: int
     """An upper bound of the record's size in bytes, before the log's own compression."""
+    body_size: int
+    """Bytes of the body before it was compressed: about what the event takes in memory."""
 
 
 def record_key(thread_id: str, event_id: bytes, part: int = 0) -> bytes:
@@ -140,17 +142,17 @@ def encode(new: NewEvent) -> EncodedEvent:
         ("ce_eventversion", codec.version_bytes),
         _CONTENT_TYPE_HEADER,
     ]
-    size = _FRAME_SIZE
-    if len(body) >= COMPRESS_FROM_BYTES:
+    size, body_size = _FRAME_SIZE, len(body)
+    if body_size >= COMPRESS_FROM_BYTES:
         packed = _zstd.compressor.compress(body)
-        if len(packed) < len(body):
+        if len(packed) < body_size:
             body = packed
             headers.append(_ZSTD_HEADER)
             size += _ZSTD_HEADER_SIZE
     key = b"%b/%b/%d" % (subject, event_id, new.part)
     size += len(key) + len(body) + len(subject) + len(event_id) + len(now)
     size += len(codec.type_bytes) + len(codec.version_bytes)
-    return EncodedEvent(key, headers, body, size)
+    return EncodedEvent(key, headers, body, size, body_size)
 
 
 def decode(record: LogRecord) -> RecordedEvent:

@@ -1,4 +1,4 @@
-"""The facts that can happen, as frozen dataclasses.
+"""The facts that can happen, as frozen types.
 
 What LangGraph hands over as objects stands here as `Payload`: the serializer's own `(type, bytes)`,
 which this package never decodes. How an event becomes bytes is in `codec`.
@@ -7,8 +7,9 @@ which this package never decodes. How an event becomes bytes is in `codec`.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 Version: TypeAlias = int | float | str
 """A channel version as LangGraph keeps it."""
@@ -21,8 +22,7 @@ def new_event_id() -> bytes:
     return os.urandom(EVENT_ID_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True, gc=False):
     """A value as LangGraph's serializer made it."""
 
     type: str
@@ -31,13 +31,11 @@ class Payload:
     """The serializer's bytes, unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inherited:
+class Inherited(Struct, frozen=True, gc=False):
     """Whatever the parent has at the same channel version, a value or none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Referenced:
+class Referenced(Struct, frozen=True, gc=False):
     """The value that another event of the same thread stored for the same channel."""
 
     event_id: bytes
@@ -46,8 +44,7 @@ class Referenced:
     """Where that event stands in the thread's partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Full:
+class Full(Struct, frozen=True, gc=False):
     """The whole value."""
 
     payload: Payload
@@ -55,13 +52,11 @@ class Full:
     """BLAKE2b-128 of the payload's bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Struct, frozen=True, gc=False):
     """A new version without a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extended:
+class Extended(Struct, frozen=True, gc=False):
     """Head bytes, then a range of the value that another event stored, then tail bytes.
 
     Its place in the format; nothing appends it yet, and every reader accepts it.
@@ -88,16 +83,14 @@ INHERITED = Inherited()
 EMPTY = Empty()
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelState:
+class ChannelState(Struct, frozen=True, gc=False):
     """One channel of a checkpoint."""
 
     version: Version
     value: ChannelValue
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointSaved:
+class CheckpointSaved(Struct, frozen=True, gc=False):
     """A checkpoint was saved."""
 
     namespace: str
@@ -121,8 +114,7 @@ class CheckpointSaved:
     """Fields that this reader does not know, kept as they were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True, gc=False):
     """One pending write of a task."""
 
     index: int
@@ -131,8 +123,7 @@ class Write:
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class WritesSaved:
+class WritesSaved(Struct, frozen=True, gc=False):
     """A task's writes on a checkpoint were saved. The checkpoint may arrive later, or never."""
 
     namespace: str
@@ -145,15 +136,13 @@ class WritesSaved:
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadDeleted:
+class ThreadDeleted(Struct, frozen=True, gc=False):
     """A thread was deleted with all that it held; appends of an older incarnation are void."""
 
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointsDeleted:
+class CheckpointsDeleted(Struct, frozen=True, gc=False):
     """Some checkpoints of a thread were deleted, with their writes."""
 
     incarnation: int
@@ -163,8 +152,7 @@ class CheckpointsDeleted:
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadCopied:
+class ThreadCopied(Struct, frozen=True, gc=False):
     """A copy is complete: all events with its id become visible at once.
 
     Void unless the target thread held no checkpoint at this place of the log.
@@ -178,8 +166,7 @@ class ThreadCopied:
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadErased:
+class ThreadErased(Struct, frozen=True, gc=False):
     """A deleted thread's records are tombstoned; only this marker stays. Its subject is a hash."""
 
     thread_hash: bytes
@@ -187,8 +174,7 @@ class ThreadErased:
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LogStarted:
+class LogStarted(Struct, frozen=True, gc=False):
     """The identity record: the first record of each partition."""
 
     log_id: bytes
@@ -198,8 +184,7 @@ class LogStarted:
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LogNudged:
+class LogNudged(Struct, frozen=True, gc=False):
     """Housekeeping: changes nothing; makes the broker roll a segment so that compaction can run."""
 
     unknown: dict[str, Any] = field(default_factory=dict)
@@ -217,8 +202,7 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
+class NewEvent(Struct, frozen=True, gc=False):
     """An event before it has a place in the log."""
 
     thread_id: str | None
@@ -229,8 +213,7 @@ class NewEvent:
     """Numbers the records of one call that share its event id."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEvent:
+class RecordedEvent(Struct, frozen=True, gc=False):
     """An event with its place in the log."""
 
     partition: int

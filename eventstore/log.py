@@ -7,15 +7,15 @@ with gaps. All events of one thread are in one partition. Implementers need not 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from .events import NewEvent
+from msgspec import Struct
+
+from .events import NewEvent, RecordedEvent
 from .position import Position
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(Struct, frozen=True, gc=False):
     """A record as the log holds it. `codec.decode` makes an event of it."""
 
     partition: int
@@ -26,10 +26,11 @@ class LogRecord:
     value: bytes | None
     """None for a tombstone."""
     headers: tuple[tuple[str, bytes], ...]
+    event: RecordedEvent | None = None
+    """Its event, where the log knows it without decoding: see `own`."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogBatch:
+class LogBatch(Struct, frozen=True, gc=False):
     """What one read gave: the records of one partition in `[start, next_offset)`, in offset order.
 
     `next_offset` is where to go on. It passes gaps and records that no reader sees (transaction
@@ -42,8 +43,7 @@ class LogBatch:
     next_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Struct, frozen=True, gc=False):
     """Where an acknowledged event stands."""
 
     partition: int
@@ -52,8 +52,7 @@ class Appended:
     timestamp_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LogIdentity:
+class LogIdentity(Struct, frozen=True, gc=False):
     """What a partition's first record says of it."""
 
     log_id: bytes

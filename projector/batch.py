@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from eventstore.codec import thread_hash
 from eventstore.events import (
@@ -32,8 +33,7 @@ from .state import State
 from .view import Cell, Wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Erased:
+class Erased(Struct, frozen=True, gc=False):
     """A tombstone: the record with this key is to be forgotten."""
 
     offset: int
@@ -42,8 +42,7 @@ class Erased:
     part: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True, gc=False):
     """A record that is not an event of ours."""
 
     offset: int
@@ -55,8 +54,7 @@ class Unreadable:
     part: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(Struct, frozen=True, gc=False):
     """An event, with its record's bytes made only when the thread turns out to be parked."""
 
     recorded: RecordedEvent

@@ -5,8 +5,9 @@ Each function folds one event into the scope that it belongs to.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from eventstore.events import (
     ChannelState,

@@ -125,7 +125,7 @@ def entry_of(record: LogRecord) -> Entry:
     if record.value is None:
         return Erased(record.offset, *_named_by_key(record))
     try:
-        return Readable(decode(record), partial(pack_record, record))
+        return Readable(record.event or decode(record), partial(pack_record, record))
     except CorruptEventError as error:
         return unreadable(record, reason=error.reason)
 

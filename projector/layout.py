@@ -12,11 +12,11 @@ What lies in a dead scope is unreachable and swept later in small steps.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import msgpack
+from msgspec import Struct
 
 from eventstore.events import Payload, Version
 
@@ -186,8 +186,7 @@ def split_run_member(member: bytes) -> tuple[bytes, str, str]:
     return member[start:end], *split_checkpoint_field(member[end:])
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadRecord:
+class ThreadRecord(Struct, frozen=True, gc=False):
     """What the view knows of a thread. Packed: epoch (16 bytes), parked flag (1), msgpack."""
 
     epoch: bytes
@@ -223,8 +222,7 @@ class ThreadRecord:
         return cls(*record, (offset, reason), last)
 
 
-@dataclass(frozen=True, slots=True)
-class Unresolved:
+class Unresolved(Struct, frozen=True, gc=False):
     """A reference that the fold could not follow."""
 
     offset: int
@@ -246,8 +244,7 @@ def _short_sized(text: str) -> bytes:
     return _U16.pack(len(data)) + data
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True, gc=False):
     """A checkpoint in the view: references, never values.
 
     Packed so that a script can follow the references without decoding the rest:
@@ -358,8 +355,7 @@ def unpack_value(data: bytes) -> tuple[Payload, bytes]:
     return Payload(data[18:end].decode(), data[end:]), data[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredWrite:
+class StoredWrite(Struct, frozen=True, gc=False):
     """One pending write as the view holds it."""
 
     task_path: str

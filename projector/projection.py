@@ -8,8 +8,9 @@ already tombstoned may be absent, its tombstone too, and the same view results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from eventstore.codec import thread_hash
 from eventstore.events import (

@@ -7,7 +7,6 @@ over live objects, and a node may change them as soon as the loop runs on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from langgraph.checkpoint.base import (
@@ -20,6 +19,7 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from msgspec import Struct
 
 from eventstore.codec import digest_of
 from eventstore.errors import ValueCorruptedError
@@ -66,8 +66,7 @@ TaskWrites: TypeAlias = tuple[str, str, tuple[Write, ...]]
 """Task id, task path, writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDraft:
+class CheckpointDraft(Struct, frozen=True, gc=False):
     """A checkpoint to save: serialized, and not yet told apart from its parent."""
 
     place: Place

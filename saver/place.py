@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
+from msgspec import Struct
 
 from .errors import InvalidConfigError
 
@@ -48,8 +48,7 @@ class ReadLevel(StrEnum):
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True, gc=False):
     """A thread, a namespace and possibly a checkpoint."""
 
     thread_id: str

@@ -22,6 +22,7 @@ from eventstore.errors import (
 )
 from eventstore.events import EVENT_ID_BYTES, LogStarted, NewEvent
 from eventstore.log import Appended, LogBatch, LogIdentity
+from eventstore.own import OwnEvents
 from eventstore.position import Position
 
 from .appender import Appender
@@ -56,6 +57,7 @@ class KafkaEventLog:
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
         self._parts: _Parts | None = None
+        self._own = OwnEvents()
         # One set-up at a time; the second finds the first one's work.
         self._opening = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
@@ -152,7 +154,7 @@ class KafkaEventLog:
             partition = partition_for(event.thread_id, parts.topic.partitions)
         elif not 0 <= partition < parts.topic.partitions:
             raise ValueError(f"there is no partition {partition}")
-        return _append(parts, event, partition)
+        return _append(parts, event, partition, self._own)
 
     async def read(self, partition: int, start: int, stop: int) -> LogBatch:
         """Read some records of `[start, stop)` from the front."""
@@ -167,8 +169,9 @@ class KafkaEventLog:
             await client.follow_topic()
             batches = Tail(client, positions).follow(closed)
             try:
-                async for batch in batches:
-                    yield batch
+                with self._own:
+                    async for batch in batches:
+                        yield self._own.recognised(batch)
             finally:
                 await batches.aclose()
         raise LogClosedError(self.name)
@@ -224,7 +227,9 @@ class KafkaEventLog:
             raise LogClosedError(self.name)
 
 
-def _append(parts: _Parts, event: NewEvent, partition: int) -> asyncio.Future[Appended]:
+def _append(
+    parts: _Parts, event: NewEvent, partition: int, own: OwnEvents | None = None
+) -> asyncio.Future[Appended]:
     encoded = encode(event)
     if encoded.size > parts.record_limit:
         raise EventTooLargeError(
@@ -232,6 +237,8 @@ def _append(parts: _Parts, event: NewEvent, partition: int) -> asyncio.Future[Ap
             size=encoded.size,
             limit=parts.record_limit,
         )
+    if own is not None:
+        own.note(encoded, event)
     return parts.appender.append(partition, encoded)
 
 

@@ -24,6 +24,13 @@ TAIL_BYTES: Final = 1_000_000
 POLL_TIME: Final = 0.5
 """How long, in seconds, a broker holds an empty answer back."""
 
+BUSY_RECORDS: Final = 50
+"""A poll that brought so many records is a busy one."""
+
+GATHER_TIME: Final = 0.02
+"""How long, in seconds, the poll after a busy one waits. At full load every batch costs its reader
+calls of its own, and large ones are cheaper by a tenth of all that such a process does."""
+
 
 class Tail:
     """One tail. Its client serves nothing else: a long poll blocks its connection."""
@@ -37,6 +44,7 @@ class Tail:
         self._positions = dict(positions)
         # Each poll under way, with its partitions; a partition is in one poll at a time.
         self._polls: dict[asyncio.Task[list[LogBatch]], tuple[int, ...]] = {}
+        self._is_busy = False
 
     async def follow(self, closed: asyncio.Future[None]) -> AsyncGenerator[LogBatch, None]:
         """Yield batches until `closed` is set.
@@ -77,6 +85,8 @@ class Tail:
         for poll in [poll for poll in self._polls if poll.done()]:
             del self._polls[poll]
             batches += poll.result()
+        if batches:
+            self._is_busy = sum(len(batch.records) for batch in batches) >= BUSY_RECORDS
         for batch in batches:
             del self._positions[batch.partition]
             self._positions[batch.partition] = batch.next_offset
@@ -85,6 +95,8 @@ class Tail:
     async def _poll(self, node: int, partitions: list[int]) -> list[LogBatch]:
         """Return what one broker has; nothing after a failure that time may cure."""
         offsets = {partition: self._positions[partition] for partition in partitions}
+        if self._is_busy:
+            await asyncio.sleep(GATHER_TIME)
         batches: list[LogBatch] = []
         is_healthy = node != -1
         try:

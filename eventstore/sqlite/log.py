@@ -15,6 +15,7 @@ from eventstore import codec
 from eventstore.errors import EventTooLargeError, LogClosedError
 from eventstore.events import NewEvent
 from eventstore.log import Appended, LogBatch, LogIdentity
+from eventstore.own import OwnEvents
 from eventstore.position import Position
 
 from . import erasure, records
@@ -54,6 +55,7 @@ class SqliteEventLog:
             raise ValueError(f"max_record_bytes is not in 1 to {MAX_RECORD_BYTES}")
         self._database = database
         self._max_record_bytes = max_record_bytes
+        self._own = OwnEvents()
         self._sweeper = erasure.Sweeper(tombstone_retention)
         self._setting_up = asyncio.Lock()
         self._open: _Open | None = None
@@ -108,6 +110,7 @@ class SqliteEventLog:
             raise EventTooLargeError(
                 f"event {event.event_id.hex()}", size=size, limit=self._max_record_bytes
             )
+        self._own.note(encoded, event)
         return live.appender.append(encoded, event.event_id)
 
     async def read(self, partition: int, start: int, stop: int) -> LogBatch:
@@ -125,17 +128,18 @@ class SqliteEventLog:
             _check(partition)
         start = positions.get(records.PARTITION)
         busy_until = time.monotonic() + IDLE_AFTER
-        while True:
-            self._refuse_closed()
-            beats = live.pulse.beats
-            if start is not None:
-                batch = await live.reader.run(_from(start))
-                if batch.records:
-                    start = batch.next_offset
-                    yield batch
-                    busy_until = time.monotonic() + IDLE_AFTER
-                    continue
-            await live.pulse.wait(beats, timeout=self._poll_interval(busy_until))
+        with self._own:
+            while True:
+                self._refuse_closed()
+                beats = live.pulse.beats
+                if start is not None:
+                    batch = await live.reader.run(_from(start))
+                    if batch.records:
+                        start = batch.next_offset
+                        yield self._own.recognised(batch)
+                        busy_until = time.monotonic() + IDLE_AFTER
+                        continue
+                await live.pulse.wait(beats, timeout=self._poll_interval(busy_until))
 
     async def end_position(self, partitions: Collection[int]) -> Position:
         """Return the end, as of a read that began during this call."""

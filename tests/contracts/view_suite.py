@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pytest
+from msgspec import Struct
 
 from eventstore.codec import digest_of, thread_hash
 from eventstore.events import (
@@ -69,8 +70,7 @@ class ViewStorage(ABC):
 OpenView: TypeAlias = "Callable[[], Any]"
 
 
-@dataclass(frozen=True)
-class Poison:
+class Poison(Struct, frozen=True):
     """A record that cannot be read."""
 
     thread_id: str | None

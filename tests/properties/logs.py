@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from eventstore.codec import thread_hash
 from eventstore.events import (
