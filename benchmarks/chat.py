@@ -159,9 +159,9 @@ async def _round(kind: Kind, script: Script) -> Round:
         await _warm_up(talks, script)
         already = serializer.total
         settle()
-        await _talk(talks, script)
+        await hold(talks, script)
         handed_over = serializer.total - already
-        await _verify(talks)
+        await verify(talks)
         return Round(
             turns={talk.name: talk.turns for talk in talks},
             behind={talk.name: talk.behind for talk in talks},
@@ -179,8 +179,8 @@ async def _warm_up(talks: Sequence[Talk], script: Script) -> None:
         talk.before = await footprint(talk.url)
 
 
-async def _talk(talks: Sequence[Talk], script: Script) -> None:
-    """Let every saver have a turn, then every one the next: noise meets all alike."""
+async def hold(talks: Sequence[Talk], script: Script) -> None:
+    """Have the chat. Every saver has a turn, then every one the next: noise meets all alike."""
     middle = len(script.questions) // 2
     for number, question in enumerate(script.questions):
         first = number % len(talks)
@@ -190,8 +190,12 @@ async def _talk(talks: Sequence[Talk], script: Script) -> None:
                 talk.middle = (await talk.graph.aget_state(talk.config)).config
 
 
-async def _verify(talks: Sequence[Talk]) -> None:
-    """Make sure that every saver holds what InMemorySaver does, at the end and half-way."""
+async def verify(talks: Sequence[Talk]) -> None:
+    """Make sure that every saver holds what InMemorySaver does, at the end and half-way.
+
+    Raises:
+        AssertionError: One does not, so its figures would mean nothing.
+    """
     found = {talk.name: await _states(talk) for talk in talks}
     for name, states in found.items():
         if states != found[MEMORY]:

@@ -5,13 +5,14 @@ import random
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from typer.testing import CliRunner
 
 from benchmarks import chat, messages, sizes, stores
 from benchmarks.__main__ import app
 from benchmarks.graphs import KINDS
 from benchmarks.messages import RANDOM, WORDS, script_of, serialized
-from benchmarks.savers import KAFKA_INSIDE, POSTGRES, SQLITE, opened_at
+from benchmarks.savers import KAFKA_INSIDE, MEMORY, POSTGRES, SQLITE, opened_at
 from benchmarks.states import BYTES, LIST, STATES, put, state_of
 
 _TURNS = 11
@@ -69,6 +70,20 @@ async def test_a_files_log_and_view_are_measured_apart(tmp_path: Path) -> None:
     assert grown.log > 900_000
     assert grown.view > 900_000
     assert grown.whole == grown.log + grown.view
+
+
+async def test_a_saver_that_holds_another_chat_is_found_out() -> None:
+    script = script_of(4, size=600, kind=WORDS)
+    other = script_of(5, size=600, kind=WORDS)
+    talks: list[chat.Talk] = []
+    for name, said in ((MEMORY, script), (SQLITE, other)):
+        saver = InMemorySaver()
+        talk = chat.Talk(name, saver, "", KINDS["one"].build(said).compile(checkpointer=saver))
+        await chat.hold([talk], said)
+        talks.append(talk)
+    await chat.verify(talks[:1])
+    with pytest.raises(AssertionError, match="SQLite file holds another chat"):
+        await chat.verify(talks)
 
 
 @pytest.mark.timeout(120)
