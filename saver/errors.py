@@ -4,6 +4,11 @@ SaverError
 ├── InvalidConfigError     a key of `configurable`, or an argument, that cannot be used
 ├── ThreadDeletedError     the put continues a deleted thread; nothing was appended
 ├── CopyRefusedError       the target of a copy holds checkpoints already
+├── SealedPieceError       an encrypted piece of a value is not what it has to be
+│   ├── PieceMovedError        sealed for another place
+│   ├── PiecesMixedError       pieces of the right places, of another value
+│   └── PieceUnreadableError   refused by the cipher, or no piece at all
+├── UnknownKeyError        encrypted with a key that this process was not given
 └── SaverClosedError       the saver was used after it had been closed
 """
 
@@ -51,6 +56,67 @@ class CopyRefusedError(SaverError, ValueError):
         )
         self.source_thread_id = source_thread_id
         self.target_thread_id = target_thread_id
+
+
+class SealedPieceError(SaverError):
+    """An encrypted piece of a value is not what it has to be; nothing of it is shown.
+
+    The key is wrong, or log or view were damaged or changed. The operator compares the keys of the
+    processes first, then rebuilds the view; a piece that is bad in the log as well is lost.
+    """
+
+    def __init__(
+        self,
+        thread_id: str,
+        *,
+        namespace: str,
+        slot: str,
+        event_id: str,
+        piece: int,
+        cipher_name: str,
+        reason: str,
+    ) -> None:
+        super().__init__(
+            f"{slot!r} of thread {thread_id!r}, namespace {namespace!r}, cannot be opened (event "
+            f"{event_id}, piece {piece}, cipher {cipher_name!r}): {reason}"
+        )
+        self.thread_id = thread_id
+        self.namespace = namespace
+        self.slot = slot
+        self.event_id = event_id
+        self.piece = piece
+        self.cipher_name = cipher_name
+        """With the key's id in it; empty where not even that can be read."""
+        self.reason = reason
+
+
+class PieceMovedError(SealedPieceError):
+    """A piece was sealed for another place than the one where it was found."""
+
+
+class PiecesMixedError(SealedPieceError):
+    """Every piece is in its place, and together they are not the value that was sealed."""
+
+
+class PieceUnreadableError(SealedPieceError):
+    """The cipher refused a piece, or it is no sealed piece at all."""
+
+
+class UnknownKeyError(SaverError):
+    """Something was encrypted with a key that this process was not given.
+
+    The operator gives it that key, as an older one. A key that was destroyed on purpose ends here.
+    """
+
+    def __init__(self, key_id: str, *, known: tuple[str, ...], place: str | None = None) -> None:
+        super().__init__(
+            f"{place or 'this'} was encrypted with the key of id {key_id!r}; known are "
+            f"{', '.join(map(repr, known))}"
+        )
+        self.key_id = key_id
+        self.known = known
+        self.place = place
+        """What was encrypted, where that is known."""
 
 
 class SaverClosedError(SaverError):
