@@ -99,7 +99,7 @@ def _load_value(item: list[Any]) -> ChannelState:
     elif kind == KIND_EMPTY:
         value = EMPTY
     elif kind == KIND_REFERENCED:
-        value = Referenced(_identity(item[2]), _natural(item[3]))
+        value = Referenced(_identity_or_none(item[2]), _natural(item[3]))
     elif kind == KIND_EXTENDED:
         value = _load_extended(item)
     else:
@@ -112,7 +112,7 @@ def _load_value(item: list[Any]) -> ChannelState:
 def _load_extended(item: list[Any]) -> Extended:
     event_id, offset, kind, head, start, stop, tail, digest, kept = item[2:11]
     return Extended(
-        _identity(event_id),
+        _identity_or_none(event_id),
         _natural(offset),
         _text(kind),
         _bytes(head),
@@ -154,6 +154,10 @@ def _identity(value: Any) -> bytes:
     if not isinstance(value, bytes) or len(value) != EVENT_ID_BYTES:
         raise ValueError(f"expected {EVENT_ID_BYTES} bytes, found {value!r:.100}")
     return value
+
+
+def _identity_or_none(value: Any) -> bytes | None:
+    return None if value is None else _identity(value)
 
 
 _digest = _identity

@@ -38,10 +38,10 @@ class Inherited(Struct, frozen=True, gc=False):
 class Referenced(Struct, frozen=True, gc=False):
     """The value that another event of the same thread stored for the same channel."""
 
-    event_id: bytes
-    """The event that stored it."""
+    event_id: bytes | None
+    """The event that stored it; None when the writer knows its offset only."""
     offset: int
-    """Where that event stands in the thread's partition."""
+    """Where that event stands in the thread's partition, which is what identifies it."""
 
 
 class Full(Struct, frozen=True, gc=False):
@@ -59,11 +59,13 @@ class Empty(Struct, frozen=True, gc=False):
 class Extended(Struct, frozen=True, gc=False):
     """Head bytes, then a range of the value that another event stored, then tail bytes.
 
-    Its place in the format; nothing appends it yet, and every reader accepts it.
+    The other event is of the same thread and namespace, and stored it for the same channel.
     """
 
-    event_id: bytes
+    event_id: bytes | None
+    """The other event; None when the writer knows its offset only."""
     offset: int
+    """Where that event stands in the thread's partition, which is what identifies it."""
     type: str
     head: bytes
     start: int

@@ -12,6 +12,7 @@ from eventstore.events import (
     CheckpointSaved,
     CheckpointsDeleted,
     Event,
+    Extended,
     RecordedEvent,
     ThreadCopied,
     ThreadErased,
@@ -19,17 +20,21 @@ from eventstore.events import (
 )
 
 from .layout import (
+    BLOCKS,
     HIDDEN,
     NO_EVENT,
     RECORDS,
     REMOVED,
     ROWS,
+    VALUES,
     WRITES,
     checkpoint_field,
+    value_field,
     write_member,
 )
 from .noted import record_field
 from .state import State
+from .values import tip_field
 from .view import Cell, Wanted
 
 
@@ -128,6 +133,10 @@ def _needs(event: Event) -> list[tuple[bytes, bytes]]:
                 if event.parent_id is not None:
                     needs.append((ROWS, checkpoint_field(event.namespace, event.parent_id)))
                 needs.append((HIDDEN, event.parent_event))
+            for channel, has in event.channels.items():
+                if isinstance(has.value, Extended):
+                    needs.append((VALUES, value_field(has.value.offset, channel)))
+                    needs.append((BLOCKS, tip_field(event.namespace, channel)))
             return needs
         case WritesSaved():
             return [

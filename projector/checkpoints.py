@@ -5,8 +5,6 @@ Each function folds one event into the scope that it belongs to.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from eventstore.events import (
@@ -23,6 +21,7 @@ from eventstore.events import (
 )
 
 from .layout import (
+    BLOCKS,
     HIDDEN,
     IDS,
     NEWEST,
@@ -41,7 +40,6 @@ from .layout import (
     namespace_prefix,
     newest_member,
     pack_removed,
-    pack_value,
     pack_writes,
     run_member,
     timeline_member,
@@ -50,6 +48,15 @@ from .layout import (
     write_member,
 )
 from .state import State
+from .values import (
+    Buffer,
+    MissingRangeError,
+    StoredVersion,
+    block_field,
+    extended,
+    pack_value,
+    tip_field,
+)
 
 
 def checkpoint_saved(
@@ -66,12 +73,19 @@ def checkpoint_saved(
     before = state.cell(ROWS + scope, name)
     life, _ = state.removed(scope, name)
     parent = _parent_of(event, scope, state)
-    channels: dict[str, Any] = {}
+    channels: dict[str, tuple[Version, ValueRef]] = {}
+    ref: ValueRef
     for channel, has in event.channels.items():
-        ref, stored = _resolve(recorded.offset, channel, has, event, parent)
+        value = has.value
+        if isinstance(value, Full):
+            ref = recorded.offset
+            stored = pack_value(value.payload, value.digest)
+            state.put(VALUES + scope, value_field(ref, channel), stored)
+        elif isinstance(value, Extended):
+            ref = _extend(recorded.offset, channel, value, event.namespace, scope, state)
+        else:
+            ref = _resolve(channel, has, event, parent)
         channels[channel] = (has.version, ref)
-        if stored is not None:
-            state.changes.cells[VALUES + scope, value_field(recorded.offset, channel)] = stored
     row = Row(
         recorded.event_id,
         recorded.offset,
@@ -108,20 +122,45 @@ def _parent_of(event: CheckpointSaved, scope: bytes, state: State) -> Row | None
 
 
 def _resolve(
-    offset: int, channel: str, has: ChannelState, event: CheckpointSaved, parent: Row | None
-) -> tuple[ValueRef, bytes | None]:
-    """Return where a channel's value lies, and the bytes to store when it lies in this event."""
-    value = has.value
-    if isinstance(value, Full):
-        return offset, pack_value(value.payload, value.digest)
-    if isinstance(value, Empty):
-        return None, None
-    if isinstance(value, Referenced):
-        return value.offset, None
-    if isinstance(value, Extended):
-        missing = f"a range of what event {value.event_id.hex()} stored"
-        return Unresolved(value.offset, missing), None
-    return _inherited(channel, has.version, event, parent), None
+    channel: str, has: ChannelState, event: CheckpointSaved, parent: Row | None
+) -> ValueRef:
+    """Return where the value lies that another event has stored, None where there is none."""
+    if isinstance(has.value, Empty):
+        return None
+    if isinstance(has.value, Referenced):
+        return has.value.offset
+    return _inherited(channel, has.version, event, parent)
+
+
+def _extend(
+    offset: int, channel: str, value: Extended, namespace: str, scope: bytes, state: State
+) -> ValueRef:
+    """Store a value that extends another one; return where it lies now."""
+    base = state.cell(VALUES + scope, value_field(value.offset, channel))
+    if base is None:
+        return Unresolved(value.offset, f"the value that event {_name_of(value)} stored")
+    blocks, tip = BLOCKS + scope, tip_field(namespace, channel)
+    buffer = Buffer.unpack(state.cell(blocks, tip))
+    try:
+        version = extended(
+            StoredVersion.unpack(base),
+            value.offset,
+            own=StoredVersion(value.type, value.digest, value.head, namespace),
+            span=(value.start, value.stop),
+            tail=value.tail,
+            buffer=buffer,
+        )
+    except MissingRangeError as error:
+        return Unresolved(value.offset, f"{error}, of event {_name_of(value)}")
+    state.put(VALUES + scope, value_field(offset, channel), version.pack())
+    for number, block in buffer.full.items():
+        state.put(blocks, block_field(namespace, channel, number), block)
+    state.put(blocks, tip, buffer.pack())
+    return offset
+
+
+def _name_of(value: Extended) -> str:
+    return f"at offset {value.offset}" if value.event_id is None else value.event_id.hex()
 
 
 def _inherited(

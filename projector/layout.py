@@ -44,7 +44,9 @@ HIDDEN: Final = b"o"
 REMOVED: Final = b"d"
 """checkpoint field → life (4 bytes) + event id of the last row that was removed under this id."""
 VALUES: Final = b"v"
-"""value field → stored value."""
+"""value field → stored value; see `values`."""
+BLOCKS: Final = b"b"
+"""namespace, channel, number → block of what a growing channel has grown by; see `values`."""
 WRITES: Final = b"w"
 """write member → one task's writes."""
 WRITERS: Final = b"x"
@@ -53,7 +55,7 @@ IDS: Final = b"i"
 """namespace + checkpoint id."""
 TIMELINE: Final = b"j"
 """checkpoint id + namespace."""
-SCOPE_LETTERS: Final = (ROWS, HIDDEN, REMOVED, VALUES, WRITES, WRITERS, IDS, TIMELINE)
+SCOPE_LETTERS: Final = (ROWS, HIDDEN, REMOVED, VALUES, BLOCKS, WRITES, WRITERS, IDS, TIMELINE)
 
 # Maps of a thread; the thread hash follows the letter.
 RECORDS: Final = b"l"
@@ -89,7 +91,8 @@ def is_copy(epoch: bytes) -> bool:
     return epoch[:8] not in {bytes(8), b"\xff" * 8}
 
 
-def _sized(text: str) -> bytes:
+def sized(text: str) -> bytes:
+    """Return a text behind its length (4 bytes)."""
     data = text.encode()
     return _U32.pack(len(data)) + data
 
@@ -97,7 +100,7 @@ def _sized(text: str) -> bytes:
 @lru_cache(maxsize=16_384)  # asked for several times per event, and again by what follows it
 def checkpoint_field(namespace: str, checkpoint_id: str) -> bytes:
     """Return the field of `ROWS` and `REMOVED`: both texts, each behind its length (4 bytes)."""
-    return _sized(namespace) + _sized(checkpoint_id)
+    return sized(namespace) + sized(checkpoint_id)
 
 
 def split_checkpoint_field(field: bytes) -> tuple[str, str]:
@@ -123,7 +126,7 @@ def value_field(offset: int, channel: str) -> bytes:
 @lru_cache(maxsize=4_096)
 def namespace_prefix(namespace: str) -> bytes:
     """Return what all members of `IDS` of one namespace begin with."""
-    return _sized(namespace)
+    return sized(namespace)
 
 
 def ordered(text: str) -> bytes:
@@ -170,12 +173,12 @@ def split_newest_member(member: bytes) -> tuple[str, bytes, str]:
 
 def run_prefix(run_id: str) -> bytes:
     """Return what all members of `RUNS` of one run begin with."""
-    return _sized(run_id)
+    return sized(run_id)
 
 
 def run_member(run_id: str, scope: bytes, namespace: str, checkpoint_id: str) -> bytes:
     """Return a member of `RUNS`: run id with its length, scope, checkpoint field."""
-    return _sized(run_id) + scope + checkpoint_field(namespace, checkpoint_id)
+    return sized(run_id) + scope + checkpoint_field(namespace, checkpoint_id)
 
 
 def split_run_member(member: bytes) -> tuple[bytes, str, str]:
@@ -268,7 +271,7 @@ class Row(Struct, frozen=True, gc=False):
         if self.parent_id is None:
             parts.append(b"\0\0\0\0\0")
         else:
-            parts.append(b"\1" + _sized(self.parent_id))
+            parts.append(b"\1" + sized(self.parent_id))
         parts.append(_U16.pack(len(self.channels)))
         versions: list[Version] = []
         missing: dict[str, str] = {}
@@ -341,18 +344,6 @@ def pack_removed(life: int, event_id: bytes) -> bytes:
 def unpack_removed(data: bytes) -> tuple[int, bytes]:
     """Return (life, event id of the last removed row or `NO_EVENT`)."""
     return _U32.unpack_from(data)[0], data[4:]
-
-
-def pack_value(payload: Payload, digest: bytes) -> bytes:
-    """Return an entry of `VALUES`: digest (16), type (2 bytes length, text), data."""
-    kind = payload.type.encode()
-    return b"".join((digest, _U16.pack(len(kind)), kind, payload.data))
-
-
-def unpack_value(data: bytes) -> tuple[Payload, bytes]:
-    """Return (payload, digest)."""
-    end = 18 + _U16.unpack_from(data, 16)[0]
-    return Payload(data[18:end].decode(), data[end:]), data[:16]
 
 
 class StoredWrite(Struct, frozen=True, gc=False):

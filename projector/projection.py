@@ -57,7 +57,7 @@ __all__ = [
 Append = CheckpointSaved | WritesSaved | CheckpointsDeleted | ThreadCopied
 """What continues an incarnation of a thread, and is void in a later one."""
 
-FOLD_VERSION: Final = 1
+FOLD_VERSION: Final = 2
 """Part of every view's progress; raised whenever the same log would fold to another view."""
 
 

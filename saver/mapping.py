@@ -36,7 +36,8 @@ from eventstore.events import (
     WritesSaved,
 )
 from projector.errors import ValueUnresolvedError
-from projector.layout import Row, StoredWrite, Unresolved, unpack_value
+from projector.layout import Row, StoredWrite, Unresolved
+from projector.values import unpack_value
 from projector.view import StoredCheckpoint, StoredValue
 
 from .errors import InvalidConfigError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from eventstore.codec import thread_hash
 from eventstore.events import NewEvent, ThreadCopied, ThreadErased
@@ -39,10 +40,10 @@ from projector.layout import (
     timeline_member,
     u64,
     unpack_removed,
-    unpack_value,
     write_member,
 )
 from projector.projection import Entry, State, fold, independent, wanted_after, wanted_by
+from projector.values import unpack_value, whole
 from projector.view import Cell, Changes, Wanted
 
 from .contracts.view_suite import Item, entry_of
@@ -151,10 +152,14 @@ class DictView:
                 found[channel] = None
             elif isinstance(ref, int):
                 data = self.cells[VALUES + scope].get(u64(ref) + channel.encode())
-                found[channel] = b"(gone)" if data is None else unpack_value(data)[0].data
+                entry = None if data is None else whole(data, channel, partial(self._of, scope))
+                found[channel] = b"(gone)" if entry is None else unpack_value(entry)[0].data
             else:
                 found[channel] = b"(unresolved)"
         return found
+
+    def _of(self, scope: bytes, fields: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
+        return [self.cells.get(letter + scope, {}).get(name) for letter, name in fields]
 
     def writes(self, thread: str, checkpoint_id: str) -> dict[tuple[str, int], bytes]:
         """Return the writes that show on a visible checkpoint, by task and index."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from projector.layout import (
+    BLOCKS,
     HIDDEN,
     IDS,
     NEWEST,
@@ -27,7 +28,7 @@ from projector.layout import (
 from .server import Server
 
 _STEP: Final = b"500"
-_SCOPE_MAPS: Final = (ROWS, HIDDEN, REMOVED, VALUES, WRITES)
+_SCOPE_MAPS: Final = (ROWS, HIDDEN, REMOVED, VALUES, BLOCKS, WRITES)
 _SCOPE_SETS: Final = (WRITERS, IDS, TIMELINE)
 
 

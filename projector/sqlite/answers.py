@@ -26,6 +26,7 @@ from projector.layout import (
     value_field,
     write_member,
 )
+from projector.values import whole
 from projector.view import Cell, StoredCheckpoint, StoredHistory, StoredValue
 
 from .tables import BrokenIndexError, Range, Snapshot, prefixed
@@ -157,7 +158,7 @@ def stored(
             answer.append(None)
             continue
         values = {
-            channel: StoredValue(offset, cells[cell])
+            channel: StoredValue(offset, _assembled(view, place.scope, channel, cells[cell]))
             for channel, offset, cell in (_value_cells(place, row) if with_values else ())
         }
         answer.append(
@@ -205,7 +206,8 @@ def history(
             if of_channel:
                 steps.append((row.event_id, of_channel))
         if isinstance(ref, int):
-            answer[channel] = StoredHistory(steps, StoredValue(ref, cells[seeds[channel]]))
+            seed = _assembled(view, thread + record.epoch, channel, cells[seeds[channel]])
+            answer[channel] = StoredHistory(steps, StoredValue(ref, seed))
         else:
             answer[channel] = StoredHistory(steps, None, ref)
     return answer
@@ -285,6 +287,19 @@ def _value_cells(place: Place, row: Row) -> list[tuple[str, int, Cell]]:
         for channel, (_, ref) in row.channels.items()
         if isinstance(ref, int)
     ]
+
+
+def _assembled(view: Snapshot, scope: bytes, channel: str, data: bytes | None) -> bytes | None:
+    """Return a stored value with all its parts, None when one of them is missing."""
+    if data is None:
+        return None
+
+    def look_up(fields: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
+        wanted = [(letter + scope, name) for letter, name in fields]
+        cells = view.cells(wanted)
+        return [cells[cell] for cell in wanted]
+
+    return whole(data, channel, look_up)
 
 
 def _writes(view: Snapshot, rows: Sequence[tuple[Place, Row]]) -> list[list[StoredWrite]]:

@@ -21,6 +21,7 @@ from projector.layout import (
     ThreadRecord,
     epoch_of,
 )
+from projector.projection import FOLD_VERSION
 from projector.view import Changes, CheckpointView, Progress, ViewBehindError, Wanted
 
 from .view_suite import (
@@ -108,7 +109,7 @@ class ApplySuite(ViewSuite):
         [
             replace(start_of(), next_offset=1),
             replace(start_of(), generation=b"other-01"),
-            replace(start_of(), fold_version=2),
+            replace(start_of(), fold_version=FOLD_VERSION + 1),
         ],
         ids=["position", "generation", "fold version"],
     )

@@ -27,7 +27,7 @@ from eventstore.events import (
     WritesSaved,
 )
 from eventstore.log import LogIdentity
-from projector.layout import NO_EVENT, ThreadRecord, unpack_value
+from projector.layout import NO_EVENT, ThreadRecord
 from projector.projection import (
     FOLD_VERSION,
     Entry,
@@ -40,6 +40,7 @@ from projector.projection import (
     wanted_after,
     wanted_by,
 )
+from projector.values import unpack_value
 from projector.view import (
     Changes,
     CheckpointView,

@@ -9,13 +9,14 @@ from typing import TypeAlias
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from eventstore.codec import thread_hash
+from eventstore.codec import digest_of, thread_hash
 from eventstore.events import (
     EMPTY,
     INHERITED,
     ChannelState,
     CheckpointSaved,
     CheckpointsDeleted,
+    Extended,
     LogStarted,
     NewEvent,
     Referenced,
@@ -152,7 +153,7 @@ class LogBuilder:
         before = [put for put in thread.puts if put.namespace == namespace]
         parent = before[-1 - y % len(before)] if before and y < 6 else None
         channels = {
-            channel: self._channel(thread, channel, parent, (x + y * number) % 5)
+            channel: self._channel(thread, channel, parent, (x + y * number) % 7)
             for number, channel in enumerate(CHANNELS)
         }
         new = saved(
@@ -184,6 +185,8 @@ class LogBuilder:
             event = parent.event.event
             assert isinstance(event, CheckpointSaved)
             return ChannelState(event.channels[channel].version, INHERITED)
+        if kind >= 5 and parent is not None:
+            return ChannelState(offset, _extended(parent, offset))
         return ChannelState(offset, full(b"%s at %d" % (channel.encode(), offset)))
 
     def _write(self, thread: Thread, step: Step, copy_id: bytes | None = None) -> None:
@@ -268,6 +271,22 @@ class LogBuilder:
         self.entries.append(Erased(at, name, thread.events[offset], 0))
         self.tombstones.setdefault(offset, []).append(at)
         thread.records.pop(offset, None)
+
+
+def _extended(base: Put, offset: int) -> Extended:
+    """Return a value made of a base that may be of any kind, and shorter than the range wants."""
+    new = b"%d," % offset * (1 + offset % 3) * (1 if offset % 5 else 1_500)
+    return Extended(
+        base.event.event_id if offset % 2 else None,
+        base.offset,
+        "bytes",
+        new[: offset % 90],
+        offset % 3,
+        2 + offset % 7,
+        new if offset % 4 else b"",
+        # Whoever reads compares it; the view does not.
+        digest_of(new),
+    )
 
 
 def _event_id(offset: int) -> bytes:

@@ -15,6 +15,7 @@ from eventstore.events import (
     CheckpointsDeleted,
     Empty,
     Event,
+    Extended,
     Full,
     Inherited,
     RecordedEvent,
@@ -60,8 +61,8 @@ class Life:
     """Every checkpoint by event id, also those that were replaced or removed."""
     removed: dict[Name, Checkpoint] = field(default_factory=dict[Name, Checkpoint])
     """The last one that was removed under each name."""
-    stored: dict[tuple[bytes, str], bytes] = field(default_factory=dict[tuple[bytes, str], bytes])
-    """(event id, channel) → the value that this event stored."""
+    stored: dict[tuple[int, str], bytes] = field(default_factory=dict[tuple[int, str], bytes])
+    """(offset, channel) → the value that this event stored."""
 
     def save(self, recorded: RecordedEvent, event: CheckpointSaved) -> None:
         name = (event.namespace, event.checkpoint_id)
@@ -69,7 +70,9 @@ class Life:
         channels: dict[str, tuple[object, Value]] = {}
         for channel, state in event.channels.items():
             if isinstance(state.value, Full):
-                self.stored[recorded.event_id, channel] = state.value.payload.data
+                self.stored[recorded.offset, channel] = state.value.payload.data
+            elif isinstance(state.value, Extended):
+                self.extend(recorded.offset, channel, state.value)
             channels[channel] = (state.version, self.value(recorded, channel, state, parent))
         checkpoint = Checkpoint(
             recorded.event_id,
@@ -89,16 +92,21 @@ class Life:
         parent: Checkpoint | None,
     ) -> Value:
         match state.value:
-            case Full() | Referenced():
-                by = recorded.event_id if isinstance(state.value, Full) else state.value.event_id
-                return self.stored.get((by, channel), MISSING)
+            case Full() | Extended():
+                return self.stored.get((recorded.offset, channel), MISSING)
+            case Referenced(_, offset):
+                return self.stored.get((offset, channel), MISSING)
             case Inherited():
                 version, value = (None, None) if parent is None else parent.channels[channel]
                 return value if parent is not None and version == state.version else MISSING
             case Empty():
                 return None
-            case _:
-                return MISSING
+
+    def extend(self, offset: int, channel: str, value: Extended) -> None:
+        base = self.stored.get((value.offset, channel))
+        if base is not None and value.stop <= len(base):
+            middle = base[value.start : value.stop]
+            self.stored[offset, channel] = value.head + middle + value.tail
 
     def write(self, event: WritesSaved) -> None:
         writes = self.writes.setdefault((event.namespace, event.checkpoint_id), {})

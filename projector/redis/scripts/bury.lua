@@ -24,7 +24,7 @@ end
 if redis.call('EXISTS', keys[3]) == 1 then
   return 1
 end
-for letter in string.gmatch('codvwxi', '.') do
+for letter in string.gmatch('codvbwxi', '.') do
   redis.call('UNLINK', base .. letter .. scope)
 end
 redis.call('ZREM', base .. 's', scope)

@@ -73,7 +73,8 @@ while parent and open_count > 0 do
       open_count = open_count - 1
       local found = row
       if kind == '\1' then
-        found = redis.call('HGET', base .. 'v' .. scope, offset .. name)
+        local entry = redis.call('HGET', base .. 'v' .. scope, offset .. name)
+        found = assembled(scope, name, entry)
       end
       local at = #closed
       closed[at + 1], closed[at + 2], closed[at + 3], closed[at + 4] = name, kind, offset, found

@@ -61,15 +61,79 @@ local function bare(scope, namespace, row)
   return {row, is_removed}
 end
 
+-- An entry of the values begins: count of pieces 2, digest 16, type with its size 2. Where its
+-- content begins:
+local function content_at(entry)
+  return 21 + struct.unpack('>I2', entry, 19)
+end
+
+local BLOCK = 4096 -- bytes of a full block; the tip is its buffer's length 8 and the rest
+
+-- Bytes [start, stop) of a channel's buffer, fewer when some are missing.
+local function from_buffer(scope, buffer, start, stop)
+  local key, first = base .. 'b' .. scope, math.floor(start / BLOCK)
+  local fields = {}
+  for number = first, math.floor((stop - 1) / BLOCK) do
+    fields[#fields + 1] = buffer .. struct.pack('>I8', number)
+  end
+  local blocks = get_all(key, fields)
+  if not blocks[#blocks] then
+    local tip = redis.call('HGET', key, buffer .. string.rep('\255', 8))
+    if tip and math.floor(struct.unpack('>I8', tip) / BLOCK) == first + #fields - 1 then
+      blocks[#blocks] = string.sub(tip, 9)
+    end
+  end
+  for n = 1, #blocks do
+    blocks[n] = blocks[n] or ''
+  end
+  local from = start - first * BLOCK
+  return string.sub(table.concat(blocks), from + 1, from + stop - start)
+end
+
+-- Returns an entry with the contents of its pieces in their place, false when one is missing.
+local function assembled(scope, name, entry)
+  local count = entry and struct.unpack('>I2', entry) or 0
+  if count == 0 then
+    return entry
+  end
+  local at = content_at(entry)
+  local namespace, source, offset, start, stop
+  local parts = {string.sub(entry, 1, at - 1)}
+  namespace, parts[2], at = struct.unpack('>I4c0I2c0', entry, at)
+  local buffer = sized(namespace) .. sized(name)
+  for n = 1, count do
+    source, offset, start, stop, at = struct.unpack('>c1c8I8I8', entry, at)
+    local part = ''
+    if source == 'b' then
+      part = from_buffer(scope, buffer, start, stop)
+    else
+      local value = redis.call('HGET', base .. 'v' .. scope, offset .. name)
+      if value and struct.unpack('>I2', value) == 0 then
+        local from = content_at(value)
+        part = string.sub(value, from + start, from + stop - 1)
+      end
+    end
+    if #part ~= stop - start then
+      return false
+    end
+    parts[n + 2] = part
+  end
+  return table.concat(parts)
+end
+
 -- A checkpoint with all that belongs to it: {row, parent is removed, values, members, writes}.
 local function whole(scope, namespace, field, row)
-  local fields = {}
+  local fields, names = {}, {}
   each_channel(row, function(name, kind, offset)
     if kind == '\1' then
       fields[#fields + 1] = offset .. name
+      names[#names + 1] = name
     end
   end)
   local values = get_all(base .. 'v' .. scope, fields)
+  for n, name in ipairs(names) do
+    values[n] = assembled(scope, name, values[n])
+  end
   local members, writes = writes_of(scope, field, row)
   local found = bare(scope, namespace, row)
   found[3], found[4], found[5] = values, members, writes

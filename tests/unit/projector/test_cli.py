@@ -22,6 +22,7 @@ from projector.config import ProjectorConfig
 from projector.display import RestoreBars
 from projector.lease import LeaseBoard, OpenBoard
 from projector.metrics import RestoreProgress
+from projector.projection import FOLD_VERSION
 from projector.sqlite import SqliteView
 from tests.contracts.view_suite import saved
 from tests.projections import FaultyLog, Ground, from_the_future, raising, sqlite_ground
@@ -108,7 +109,7 @@ def test_status_as_json(commands: Commands) -> None:
     assert answer["is_healthy"] is True
     (partition,) = answer["partitions"]
     assert (partition["end"], partition["next"], partition["lag"]) == (4, 4, 0)
-    assert (partition["fold_version"], partition["problem"]) == (1, None)
+    assert (partition["fold_version"], partition["problem"]) == (FOLD_VERSION, None)
 
 
 def test_status_knows_the_view_of_another_log(commands: Commands, tmp_path: Path) -> None:

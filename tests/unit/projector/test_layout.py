@@ -25,7 +25,6 @@ from projector.layout import (
     newest_member,
     ordered,
     pack_removed,
-    pack_value,
     pack_writes,
     placed_epoch,
     run_member,
@@ -38,12 +37,12 @@ from projector.layout import (
     timeline_member,
     unordered,
     unpack_removed,
-    unpack_value,
     unpack_writes,
     value_field,
     write_member,
 )
 from projector.noted import record_field
+from projector.values import pack_value, unpack_value
 
 ODD = [
     "",
