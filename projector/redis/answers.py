@@ -118,11 +118,18 @@ class Walk:
         # Event id and offset of the start and of each ancestor, as the events of one call may share
         # the id.
         self._seen: set[bytes] = set()
+        self._state: object = None
 
     @property
     def open(self) -> list[str]:
         """Return the channels whose walk has not ended."""
         return [channel for channel in self._found if channel in self._open]
+
+    def stays_in(self, state: object) -> bool:
+        """Tell whether this is the state that the walk was in from its first call on."""
+        if self._state is None:
+            self._state = state
+        return self._state == state
 
     def begin(self, event: bytes) -> None:
         """Note where the walk begins: it ends there if it comes back."""

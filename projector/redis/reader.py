@@ -37,6 +37,9 @@ MAX_PAGE: Final = 250
 MAX_PAGE_WITH_VALUES: Final = 100
 MAX_RUN_PAGE: Final = 2_000
 
+_LONGER: Final = 4
+"""How many times longer the calls of a walk are that begins again."""
+
 _FOLD = b"%d" % FOLD_VERSION
 _SCOPE_BYTES = 32
 
@@ -118,27 +121,40 @@ class RedisReader:
         checkpoint_id: str | None,
         channels: Sequence[str],
     ) -> Answer[dict[str, StoredHistory]]:
-        """See `ViewReader`. A long walk takes several calls; it stays in one life of the thread."""
-        first = b"latest" if checkpoint_id is None else b"id"
-        first_id = (checkpoint_id or "").encode()
-        prefix = namespace_prefix(namespace)
+        """See `ViewReader`. A long walk takes several calls, in one state of the thread.
+
+        When the thread changes between two of them, the walk begins again in longer calls. So a
+        busy thread gets its answer too: sooner or later the whole walk is one call.
+        """
+        start = [thread, namespace_prefix(namespace)]
+        start += [b"latest", b""] if checkpoint_id is None else [b"id", checkpoint_id.encode()]
+        scale = 1
         while True:
-            walk = Walk(channels)
-            mode, at, epoch = first, first_id, b""
-            while True:
-                opened = [channel.encode() for channel in walk.open]
-                applied, data, found_epoch, following, ancestors, start = await self._ask(
-                    scripts.HISTORY, partition, bound, thread, prefix, mode, at, epoch, *opened
-                )
-                self._record(partition, data)
-                if found_epoch is None:
-                    # The thread was deleted or replaced between two calls.
-                    break
-                if start is not None:
-                    walk.begin(start)
-                if not walk.add(ancestors) or following is None:
-                    return Answer(applied, walk.result())
-                mode, at, epoch = b"parent", following, found_epoch
+            answer = await self._walk(Walk(channels), partition, bound, start, scale)
+            if answer is not None:
+                return answer
+            scale *= _LONGER
+
+    async def _walk(
+        self, walk: Walk, partition: int, bound: int, start: Sequence[bytes], scale: int
+    ) -> Answer[dict[str, StoredHistory]] | None:
+        """Walk to the end; return None when the thread has changed meanwhile."""
+        place = start
+        while True:
+            opened = [channel.encode() for channel in walk.open]
+            applied, data, mark, following, ancestors, begin = await self._ask(
+                scripts.HISTORY, partition, bound, *place, b"%d" % scale, *opened
+            )
+            record = self._record(partition, data)
+            # Of a thread that was deleted once, notes also go away: one may come while one goes.
+            loses_notes = record is not None and record.incarnation > 0
+            if not walk.stays_in((mark, applied if loses_notes else None)):
+                return None
+            if begin is not None:
+                walk.begin(begin)
+            if not walk.add(ancestors) or following is None:
+                return Answer(applied, walk.result())
+            place = [*start[:2], b"parent", following]
 
     async def threads(
         self, partition: int, bound: int, *, cursor: bytes | None, limit: int

@@ -1,18 +1,19 @@
 -- ARGV[3]: thread hash, ARGV[4]: namespace prefix, ARGV[5]: 'latest', 'id' or 'parent',
--- ARGV[6]: id to begin at, or ancestor to go on with, ARGV[7]: epoch to go on in, ARGV[8...]:
--- channels that are still open.
--- Answers {1, next offset, record, epoch, ancestor to go on with or false, ancestors, event id and
+-- ARGV[6]: id to begin at, or ancestor to go on with, ARGV[7]: how many times the usual length this
+-- call may be, ARGV[8...]: channels that are still open.
+-- Answers {1, next offset, record, mark, ancestor to go on with or false, ancestors, event id and
 -- offset of where the walk begins or false}; an ancestor is {event id and offset, members, writes,
 -- closed}, closed a flat list of: channel, kind, offset, and the value or, where it is unresolved,
--- the row. Without an epoch: the thread has moved on.
-local MOST_ANCESTORS, MOST_BYTES = 300, 524288
-local thread, namespace, mode, parent, epoch = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+-- the row. The mark is another one once the log has told more of the thread: every record of a
+-- thread adds a note.
+local thread, namespace, mode, parent = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local most_ancestors, most_bytes = 300 * ARGV[7], 524288 * ARGV[7]
 local record = redis.call('HGET', base .. 't', thread)
-if not record or is_parked(record) then
-  return {1, next_offset, record, NO_EPOCH, false, {}, false}
-end
 local scope = scope_of(thread, record)
-local present = string.sub(record, 1, 16)
+local mark = meta[1] .. scope .. redis.call('HLEN', base .. 'l' .. thread)
+if not record or is_parked(record) then
+  return {1, next_offset, record, mark, false, {}, false}
+end
 local rows, ancestors, seen, spent = base .. 'c' .. scope, {}, {}, 0
 local start = false
 
@@ -21,11 +22,7 @@ local function event_of(row)
   return string.sub(row, 1, 24)
 end
 
-if mode == 'parent' then
-  if epoch ~= present then
-    return {1, next_offset, record, false, false, {}, false}
-  end
-else
+if mode ~= 'parent' then
   local id = parent
   if mode == 'latest' then
     id = latest(scope, namespace)
@@ -55,8 +52,8 @@ local function row_of(field)
 end
 
 while parent and open_count > 0 do
-  if #ancestors >= MOST_ANCESTORS or spent >= MOST_BYTES then
-    return {1, next_offset, record, present, parent, ancestors, start}
+  if #ancestors >= most_ancestors or spent >= most_bytes then
+    return {1, next_offset, record, mark, parent, ancestors, start}
   end
   local field = namespace .. sized(parent)
   local row = row_of(field)
@@ -85,4 +82,4 @@ while parent and open_count > 0 do
   ancestors[#ancestors + 1] = {event, members, writes, closed}
   parent = parent_of(row)
 end
-return {1, next_offset, record, present, false, ancestors, start}
+return {1, next_offset, record, mark, false, ancestors, start}
