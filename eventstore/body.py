@@ -8,42 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .events import (
-    EMPTY,
-    EVENT_ID_BYTES,
-    INHERITED,
-    ChannelState,
-    ChannelValue,
     CheckpointSaved,
     CheckpointsDeleted,
-    Empty,
+    ChunkSaved,
     Event,
-    Extended,
-    Full,
-    Inherited,
     LogNudged,
     LogStarted,
-    Payload,
-    Referenced,
     ThreadCopied,
     ThreadDeleted,
     ThreadErased,
-    Write,
     WritesSaved,
+    chunked_payloads,
+)
+from .fields import (
+    bytes_of,
+    dump_payload,
+    dump_value,
+    identity_of,
+    integer_of,
+    load_payload,
+    load_value,
+    load_write,
+    natural_of,
+    text_of,
 )
 
 E = TypeVar("E")
+M = TypeVar("M", CheckpointSaved, WritesSaved)
 Body = dict[str, Any]
-
-MAX_NATURAL: Final = 1 << 63
-
-KIND_INHERITED: Final = 0
-KIND_REFERENCED: Final = 1
-KIND_FULL: Final = 2
-KIND_EMPTY: Final = 3
-KIND_EXTENDED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,120 +47,42 @@ class BodyCodec(Generic[E]):
 
     type_name: str
     version: int
+    """The newest one."""
     dump: Callable[[E], Body]
     load: Callable[[Body], E]
     is_threadless: bool = False
+    version_of: Callable[[E], int] | None = None
+    """The oldest version that can say what an event says: readers of it need no upgrade.
+
+    None: always the newest one.
+    """
     type_bytes: bytes = b""
-    version_bytes: bytes = b""
+    newest_bytes: bytes = b""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "type_bytes", self.type_name.encode())
-        object.__setattr__(self, "version_bytes", b"%d" % self.version)
+        object.__setattr__(self, "newest_bytes", b"%d" % self.version)
+
+    def version_bytes(self, event: E) -> bytes:
+        """Return the version that an event is written as."""
+        return self.newest_bytes if self.version_of is None else b"%d" % self.version_of(event)
 
 
-def _dump_value(version: Any, value: ChannelValue) -> list[Any]:
-    match value:
-        case Inherited():
-            return [version, KIND_INHERITED]
-        case Full(payload, digest):
-            return [version, KIND_FULL, payload.type, payload.data, digest]
-        case Empty():
-            return [version, KIND_EMPTY]
-        case Referenced(event_id, offset):
-            return [version, KIND_REFERENCED, event_id, offset]
-        case Extended():
-            return [
-                version,
-                KIND_EXTENDED,
-                value.event_id,
-                value.offset,
-                value.type,
-                value.head,
-                value.start,
-                value.stop,
-                value.tail,
-                value.digest,
-                value.kept_items,
-            ]
+def _load_chunked_at(body: Body) -> int | None:
+    chunked_at = body.pop("chunked_at", None)
+    return None if chunked_at is None else natural_of(chunked_at)
 
 
-def _load_value(item: list[Any]) -> ChannelState:
-    version, kind = item[0], item[1]
-    value: ChannelValue
-    if kind == KIND_INHERITED:
-        value = INHERITED
-    elif kind == KIND_FULL:
-        value = Full(Payload(_text(item[2]), _bytes(item[3])), _digest(item[4]))
-    elif kind == KIND_EMPTY:
-        value = EMPTY
-    elif kind == KIND_REFERENCED:
-        value = Referenced(_identity_or_none(item[2]), _natural(item[3]))
-    elif kind == KIND_EXTENDED:
-        value = _load_extended(item)
-    else:
-        raise ValueError(f"unknown kind of channel value: {kind!r}")
-    if not isinstance(version, (int, float, str)):
-        raise TypeError(f"bad channel version: {version!r}")
-    return ChannelState(version, value)
+def _checked(event: M) -> M:
+    """Return a manifest, or any other event of its type, unless it hides that it is one."""
+    if event.chunked_at is None and chunked_payloads(event):
+        raise ValueError("a payload lies in chunks, and `chunked_at` is missing")
+    return event
 
 
-def _load_extended(item: list[Any]) -> Extended:
-    event_id, offset, kind, head, start, stop, tail, digest, kept = item[2:11]
-    return Extended(
-        _identity_or_none(event_id),
-        _natural(offset),
-        _text(kind),
-        _bytes(head),
-        _natural(start),
-        _natural(stop),
-        _bytes(tail),
-        _digest(digest),
-        None if kept is None else _natural(kept),
-    )
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes):
-        raise TypeError(f"expected bytes, found {type(value).__name__}")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, found {type(value).__name__}")
-    return value
-
-
-def _integer(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"expected an integer, found {type(value).__name__}")
-    return value
-
-
-def _natural(value: Any) -> int:
-    """Return an offset, a count or a size."""
-    if not isinstance(value, int) or not 0 <= value < MAX_NATURAL:
-        raise ValueError(f"expected a number from 0 to 2^63, found {value!r}")
-    return value
-
-
-def _identity(value: Any) -> bytes:
-    """Return an event id, or what else is as long."""
-    if not isinstance(value, bytes) or len(value) != EVENT_ID_BYTES:
-        raise ValueError(f"expected {EVENT_ID_BYTES} bytes, found {value!r:.100}")
-    return value
-
-
-def _identity_or_none(value: Any) -> bytes | None:
-    return None if value is None else _identity(value)
-
-
-_digest = _identity
-
-
-def _payload(pair: Any) -> Payload:
-    kind, data = pair
-    return Payload(_text(kind), _bytes(data))
+def _manifest_version(event: CheckpointSaved | WritesSaved) -> int:
+    """Return 2 for an event whose payloads lie in chunks, which nobody may pass over."""
+    return 1 if event.chunked_at is None else 2
 
 
 def _dump_checkpoint(event: CheckpointSaved) -> Body:
@@ -176,35 +93,39 @@ def _dump_checkpoint(event: CheckpointSaved) -> Body:
         "parent_event": event.parent_event,
         "incarnation": event.incarnation,
         "channels": {
-            name: _dump_value(state.version, state.value) for name, state in event.channels.items()
+            name: dump_value(state.version, state.value) for name, state in event.channels.items()
         },
-        "body": [event.body.type, event.body.data],
+        "body": dump_payload(event.body),
         "metadata": event.metadata,
     }
     if event.metadata_payloads:
         body["metadata_payloads"] = {
-            key: [payload.type, payload.data] for key, payload in event.metadata_payloads.items()
+            key: dump_payload(payload) for key, payload in event.metadata_payloads.items()
         }
-    return _with_rest(body, event.copy_id, event.unknown)
+    if event.chunked_at is not None:
+        body["chunked_at"] = event.chunked_at
+    return _with_rest(body, event.copy_id, _checked(event).unknown)
 
 
 def _load_checkpoint(body: Body) -> CheckpointSaved:
     parent_id, parent_event = body.pop("parent"), body.pop("parent_event")
-    return CheckpointSaved(
-        namespace=_text(body.pop("ns")),
-        checkpoint_id=_text(body.pop("id")),
-        parent_id=None if parent_id is None else _text(parent_id),
-        parent_event=None if parent_event is None else _identity(parent_event),
-        incarnation=_natural(body.pop("incarnation")),
-        channels={_text(k): _load_value(v) for k, v in body.pop("channels").items()},
-        body=_payload(body.pop("body")),
+    event = CheckpointSaved(
+        namespace=text_of(body.pop("ns")),
+        checkpoint_id=text_of(body.pop("id")),
+        parent_id=None if parent_id is None else text_of(parent_id),
+        parent_event=None if parent_event is None else identity_of(parent_event),
+        incarnation=natural_of(body.pop("incarnation")),
+        channels={text_of(k): load_value(v) for k, v in body.pop("channels").items()},
+        body=load_payload(body.pop("body")),
         metadata=dict(body.pop("metadata")),
         metadata_payloads={
-            _text(k): _payload(v) for k, v in body.pop("metadata_payloads", _NOTHING).items()
+            text_of(k): load_payload(v) for k, v in body.pop("metadata_payloads", _NOTHING).items()
         },
         copy_id=_copy_id(body),
+        chunked_at=_load_chunked_at(body),
         unknown=body,
     )
+    return _checked(event)
 
 
 _NOTHING: Mapping[str, Any] = {}
@@ -212,7 +133,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 def _copy_id(body: Body) -> bytes | None:
     copy_id = body.pop("copy", None)
-    return None if copy_id is None else _identity(copy_id)
+    return None if copy_id is None else identity_of(copy_id)
 
 
 def _dump_writes(event: WritesSaved) -> Body:
@@ -222,41 +143,32 @@ def _dump_writes(event: WritesSaved) -> Body:
         "task": event.task_id,
         "path": event.task_path,
         "incarnation": event.incarnation,
-        "writes": [[w.index, w.channel, w.payload.type, w.payload.data] for w in event.writes],
+        "writes": [[w.index, w.channel, *dump_payload(w.payload)] for w in event.writes],
     }
-    return _with_rest(body, event.copy_id, event.unknown)
+    if event.chunked_at is not None:
+        body["chunked_at"] = event.chunked_at
+    return _with_rest(body, event.copy_id, _checked(event).unknown)
 
 
 def _load_writes(body: Body) -> WritesSaved:
-    return WritesSaved(
-        namespace=_text(body.pop("ns")),
-        checkpoint_id=_text(body.pop("id")),
-        task_id=_text(body.pop("task")),
-        task_path=_text(body.pop("path")),
-        incarnation=_natural(body.pop("incarnation")),
-        writes=tuple([_load_write(item) for item in body.pop("writes")]),
+    event = WritesSaved(
+        namespace=text_of(body.pop("ns")),
+        checkpoint_id=text_of(body.pop("id")),
+        task_id=text_of(body.pop("task")),
+        task_path=text_of(body.pop("path")),
+        incarnation=natural_of(body.pop("incarnation")),
+        writes=tuple([load_write(item) for item in body.pop("writes")]),
         copy_id=_copy_id(body),
+        chunked_at=_load_chunked_at(body),
         unknown=body,
     )
-
-
-def _load_write(item: list[Any]) -> Write:
-    index, channel, kind, data = item[:4]
-    # One condition where all is as it should be: this is the hottest place of a rebuild.
-    if not (
-        isinstance(index, int)
-        and isinstance(channel, str)
-        and isinstance(kind, str)
-        and isinstance(data, bytes)
-    ):
-        raise TypeError(f"bad write: {item!r:.100}")
-    return Write(index, channel, Payload(kind, data))
+    return _checked(event)
 
 
 def _load_checkpoints_deleted(body: Body) -> CheckpointsDeleted:
     return CheckpointsDeleted(
-        incarnation=_natural(body.pop("incarnation")),
-        checkpoints=tuple((_text(ns), _text(id_)) for ns, id_, *_ in body.pop("checkpoints")),
+        incarnation=natural_of(body.pop("incarnation")),
+        checkpoints=tuple((text_of(ns), text_of(id_)) for ns, id_, *_ in body.pop("checkpoints")),
         copy_id=_copy_id(body),
         unknown=body,
     )
@@ -271,8 +183,26 @@ def _with_rest(body: Body, copy_id: bytes | None, unknown: Mapping[str, Any]) ->
 
 
 BODIES: Mapping[type[Event], BodyCodec[Any]] = {
-    CheckpointSaved: BodyCodec("checkpoint.saved", 1, _dump_checkpoint, _load_checkpoint),
-    WritesSaved: BodyCodec("writes.saved", 1, _dump_writes, _load_writes),
+    CheckpointSaved: BodyCodec(
+        "checkpoint.saved",
+        2,
+        _dump_checkpoint,
+        _load_checkpoint,
+        version_of=_manifest_version,
+    ),
+    WritesSaved: BodyCodec(
+        "writes.saved", 2, _dump_writes, _load_writes, version_of=_manifest_version
+    ),
+    ChunkSaved: BodyCodec(
+        "chunk.saved",
+        1,
+        lambda event: {**event.unknown, "incarnation": event.incarnation, "data": event.data},
+        lambda body: ChunkSaved(
+            incarnation=natural_of(body.pop("incarnation")),
+            data=bytes_of(body.pop("data")),
+            unknown=body,
+        ),
+    ),
     ThreadDeleted: BodyCodec(
         "thread.deleted",
         1,
@@ -305,10 +235,10 @@ BODIES: Mapping[type[Event], BodyCodec[Any]] = {
             event.unknown,
         ),
         lambda body: ThreadCopied(
-            copy_id=_identity(body.pop("copy")),
-            source_thread_id=_text(body.pop("source")),
-            incarnation=_natural(body.pop("incarnation")),
-            checkpoints=_natural(body.pop("checkpoints")),
+            copy_id=identity_of(body.pop("copy")),
+            source_thread_id=text_of(body.pop("source")),
+            incarnation=natural_of(body.pop("incarnation")),
+            checkpoints=natural_of(body.pop("checkpoints")),
             unknown=body,
         ),
     ),
@@ -321,8 +251,8 @@ BODIES: Mapping[type[Event], BodyCodec[Any]] = {
             "incarnation": event.incarnation,
         },
         lambda body: ThreadErased(
-            thread_hash=_identity(body.pop("thread")),
-            incarnation=_natural(body.pop("incarnation")),
+            thread_hash=identity_of(body.pop("thread")),
+            incarnation=natural_of(body.pop("incarnation")),
             unknown=body,
         ),
         is_threadless=True,
@@ -332,8 +262,8 @@ BODIES: Mapping[type[Event], BodyCodec[Any]] = {
         1,
         lambda event: {**event.unknown, "log": event.log_id, "partitions": event.partitions},
         lambda body: LogStarted(
-            log_id=_bytes(body.pop("log")),
-            partitions=_integer(body.pop("partitions")),
+            log_id=bytes_of(body.pop("log")),
+            partitions=integer_of(body.pop("partitions")),
             unknown=body,
         ),
         is_threadless=True,

@@ -46,7 +46,17 @@ THREAD_HASH_BYTES: Final = 16
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
-UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
+
+def _unchanged(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a body that means the same in the next version."""
+    return fields
+
+
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
+    # Version 2 adds payloads that lie in chunks.
+    ("checkpoint.saved", 1): _unchanged,
+    ("writes.saved", 1): _unchanged,
+}
 """(type name, version) → a pure function to the body of the next version."""
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -131,7 +141,7 @@ def encode(new: NewEvent) -> EncodedEvent:
     except (UnicodeEncodeError, OverflowError) as error:
         raise ValueError(f"{codec.type_name} cannot be encoded: {error}") from error
     event_id = new.event_id.hex().encode()
-    now = _now()
+    now, version = _now(), codec.version_bytes(event)
     headers = [
         _SPEC_VERSION_HEADER,
         ("ce_type", codec.type_bytes),
@@ -139,7 +149,7 @@ def encode(new: NewEvent) -> EncodedEvent:
         _SOURCE_HEADER,
         ("ce_time", now),
         ("ce_subject", subject),
-        ("ce_eventversion", codec.version_bytes),
+        ("ce_eventversion", version),
         _CONTENT_TYPE_HEADER,
     ]
     size, body_size = _FRAME_SIZE, len(body)
@@ -151,7 +161,7 @@ def encode(new: NewEvent) -> EncodedEvent:
             size += _ZSTD_HEADER_SIZE
     key = b"%b/%b/%d" % (subject, event_id, new.part)
     size += len(key) + len(body) + len(subject) + len(event_id) + len(now)
-    size += len(codec.type_bytes) + len(codec.version_bytes)
+    size += len(codec.type_bytes) + len(version)
     return EncodedEvent(key, headers, body, size, body_size)
 
 

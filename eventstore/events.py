@@ -7,7 +7,7 @@ which this package never decodes. How an event becomes bytes is in `codec`.
 from __future__ import annotations
 
 import os
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field
 
@@ -15,6 +15,15 @@ Version: TypeAlias = int | float | str
 """A channel version as LangGraph keeps it."""
 
 EVENT_ID_BYTES = 16
+
+CHUNK_LIFETIME_MS: Final = 3_600_000
+"""How much later than its first chunk, by the log's clock, a manifest may come. Of the format."""
+
+CHUNK_BYTES: Final = 512 * 1024
+"""How large writers cut chunks: a view takes one in within about a millisecond."""
+
+MAX_CHUNKS: Final = 1_024
+"""How many chunks a payload may have."""
 
 
 def new_event_id() -> bytes:
@@ -29,6 +38,23 @@ class Payload(Struct, frozen=True, gc=False):
     """The serializer's type name, `msgpack` or `bytes` for instance; `x+cipher` when encrypted."""
     data: bytes
     """The serializer's bytes, unchanged."""
+
+
+class ChunkedPayload(Payload, frozen=True, gc=False):
+    """A payload that lies in chunks, saved in front of the event that it belongs to.
+
+    `data` is empty in the log. A view that has found all chunks answers with it filled.
+    """
+
+    digest: bytes
+    """BLAKE2b-128 of the whole payload's bytes."""
+    chunks: tuple[tuple[int, int], ...]
+    """(offset, size) of each chunk, in order; the offset is that of its `ChunkSaved`."""
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes the whole payload has."""
+        return sum([size for _, size in self.chunks])
 
 
 class Inherited(Struct, frozen=True, gc=False):
@@ -79,7 +105,7 @@ class Extended(Struct, frozen=True, gc=False):
     """For a top-level list or map: how many items the range holds."""
 
 
-ChannelValue: TypeAlias = Inherited | Referenced | Full | Empty | Extended
+ChannelValue: TypeAlias = Inherited | Referenced | Full | Empty | Extended | ChunkedPayload
 
 INHERITED = Inherited()
 EMPTY = Empty()
@@ -114,6 +140,8 @@ class CheckpointSaved(Struct, frozen=True, gc=False):
     """Set while a thread is being copied: invisible until `ThreadCopied` names the same id."""
     unknown: dict[str, Any] = field(default_factory=dict)
     """Fields that this reader does not know, kept as they were read."""
+    chunked_at: int | None = None
+    """When the log stored the first of this event's chunks; set when a payload lies in some."""
 
 
 class Write(Struct, frozen=True, gc=False):
@@ -135,6 +163,20 @@ class WritesSaved(Struct, frozen=True, gc=False):
     incarnation: int
     writes: tuple[Write, ...]
     copy_id: bytes | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
+    chunked_at: int | None = None
+    """When the log stored the first of this event's chunks; set when a payload lies in some."""
+
+
+class ChunkSaved(Struct, frozen=True, gc=False):
+    """Some bytes of a payload were saved, for an event that follows: its manifest.
+
+    It has the event id of the manifest and a part of its own, from 1 on; the manifest has part 0.
+    """
+
+    incarnation: int
+    """That of the manifest."""
+    data: bytes
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
@@ -195,6 +237,7 @@ class LogNudged(Struct, frozen=True, gc=False):
 Event: TypeAlias = (
     CheckpointSaved
     | WritesSaved
+    | ChunkSaved
     | ThreadDeleted
     | CheckpointsDeleted
     | ThreadCopied
@@ -202,6 +245,27 @@ Event: TypeAlias = (
     | LogStarted
     | LogNudged
 )
+
+
+def is_void(event: Event, timestamp_ms: int) -> bool:
+    """Tell whether an event that the log stored at this time came too late for its own chunks.
+
+    Nothing of it counts then, whether or not the chunks are there still.
+    """
+    if not isinstance(event, CheckpointSaved | WritesSaved) or event.chunked_at is None:
+        return False
+    return timestamp_ms - event.chunked_at > CHUNK_LIFETIME_MS
+
+
+def chunked_payloads(event: Event) -> list[ChunkedPayload]:
+    """Return the payloads of an event that lie in chunks."""
+    payloads: list[Payload | ChannelValue] = []
+    if isinstance(event, CheckpointSaved):
+        payloads = [event.body, *event.metadata_payloads.values()]
+        payloads += [has.value for has in event.channels.values()]
+    elif isinstance(event, WritesSaved):
+        payloads = [write.payload for write in event.writes]
+    return [payload for payload in payloads if isinstance(payload, ChunkedPayload)]
 
 
 class NewEvent(Struct, frozen=True, gc=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from eventstore.events import (
     EMPTY,
@@ -14,6 +15,8 @@ from eventstore.events import (
     ChannelValue,
     CheckpointSaved,
     CheckpointsDeleted,
+    ChunkedPayload,
+    ChunkSaved,
     Event,
     Extended,
     Full,
@@ -27,12 +30,20 @@ from eventstore.events import (
     ThreadErased,
     Write,
     WritesSaved,
+    chunked_payloads,
 )
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ids = st.binary(min_size=EVENT_ID_BYTES, max_size=EVENT_ID_BYTES)
 naturals = st.integers(0, 2**63 - 1)
 payloads = st.builds(Payload, texts, st.binary(max_size=400))
+chunked = st.builds(
+    ChunkedPayload,
+    texts,
+    st.just(b""),
+    ids,
+    st.lists(st.tuples(naturals, naturals), max_size=4).map(tuple),
+)
 versions = st.one_of(st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False), texts)
 # Outside of the names that the format uses or reserves.
 unknown_fields = st.dictionaries(texts.map("x-{}".format), st.integers(0, 9), max_size=2)
@@ -67,7 +78,9 @@ channel_values: st.SearchStrategy[ChannelValue] = st.one_of(
         ids,
         st.none() | naturals,
     ),
+    chunked,
 )
+any_payload = payloads | chunked
 
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(
@@ -80,11 +93,12 @@ events: st.SearchStrategy[Event] = st.one_of(
         channels=st.dictionaries(
             texts, st.builds(ChannelState, versions, channel_values), max_size=4
         ),
-        body=payloads,
+        body=any_payload,
         metadata=st.dictionaries(texts, plain, max_size=3),
-        metadata_payloads=st.dictionaries(texts, payloads, max_size=2),
+        metadata_payloads=st.dictionaries(texts, any_payload, max_size=2),
         copy_id=st.none() | ids,
         unknown=unknown_fields,
+        chunked_at=st.none() | naturals,
     ),
     st.builds(
         WritesSaved,
@@ -93,10 +107,14 @@ events: st.SearchStrategy[Event] = st.one_of(
         texts,
         texts,
         naturals,
-        st.lists(st.builds(Write, st.integers(-10, 1_000), texts, payloads), max_size=4).map(tuple),
+        st.lists(st.builds(Write, st.integers(-10, 1_000), texts, any_payload), max_size=4).map(
+            tuple
+        ),
         st.none() | ids,
         unknown_fields,
+        st.none() | naturals,
     ),
+    st.builds(ChunkSaved, naturals, st.binary(max_size=400), unknown_fields),
     st.builds(ThreadDeleted, unknown_fields),
     st.builds(
         CheckpointsDeleted,
@@ -116,6 +134,8 @@ events: st.SearchStrategy[Event] = st.one_of(
 def new_events(draw: st.DrawFn) -> NewEvent:
     """Draw an event with its place in a call; it names a thread where its type does."""
     event = draw(events)
+    if isinstance(event, CheckpointSaved | WritesSaved) and chunked_payloads(event):
+        event = replace(event, chunked_at=draw(naturals))
     is_threadless = isinstance(event, ThreadErased | LogStarted | LogNudged)
     thread_id = None if is_threadless else draw(texts)
     return NewEvent(thread_id, event, draw(ids), draw(st.integers(0, 1_000)))

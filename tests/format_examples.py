@@ -1,4 +1,4 @@
-"""The events whose bytes `tests/format/` pins: one of each type, and one of each channel value."""
+"""The events whose bytes `tests/format/` pins: one of each version, and of each channel value."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from eventstore.codec import EncodedEvent
 from eventstore.events import (
     EMPTY,
@@ -14,6 +16,8 @@ from eventstore.events import (
     ChannelState,
     CheckpointSaved,
     CheckpointsDeleted,
+    ChunkedPayload,
+    ChunkSaved,
     Extended,
     Full,
     LogNudged,
@@ -64,6 +68,17 @@ _SAVED = CheckpointSaved(
     copy_id=_OTHER_ID,
 )
 
+_CHUNKED = ChunkedPayload("msgpack", b"", _DIGEST, ((43, 524_288), (44, 1_000)))
+_CHUNKED_AT = 1_767_323_045_000
+
+_MANIFEST = replace(
+    _SAVED,
+    channels={**_CHANNELS, "documents": ChannelState(6, _CHUNKED)},
+    body=_CHUNKED,
+    metadata_payloads={**_SAVED.metadata_payloads, "large": _CHUNKED},
+    chunked_at=_CHUNKED_AT,
+)
+
 EXAMPLES: Final[Mapping[str, NewEvent]] = {
     "checkpoint.saved.v1": NewEvent("thread/1", _SAVED, _EVENT_ID),
     "writes.saved.v1": NewEvent(
@@ -81,6 +96,21 @@ EXAMPLES: Final[Mapping[str, NewEvent]] = {
         ),
         _EVENT_ID,
     ),
+    "checkpoint.saved.v2": NewEvent("thread/1", _MANIFEST, _EVENT_ID),
+    "writes.saved.v2": NewEvent(
+        "thread/1",
+        WritesSaved(
+            "",
+            _CHECKPOINT,
+            "task",
+            "~__pregel_pull, node",
+            0,
+            (Write(0, "messages", Payload("msgpack", b"\xa2hi")), Write(1, "documents", _CHUNKED)),
+            chunked_at=_CHUNKED_AT,
+        ),
+        _EVENT_ID,
+    ),
+    "chunk.saved.v1": NewEvent("thread/1", ChunkSaved(7, b"\x91\xa2hi"), _EVENT_ID, part=1),
     "thread.deleted.v1": NewEvent("thread/1", ThreadDeleted(), _EVENT_ID),
     "checkpoints.deleted.v1": NewEvent(
         "thread/1", CheckpointsDeleted(7, (("", _PARENT), ("child:0", _CHECKPOINT))), _EVENT_ID

@@ -13,6 +13,7 @@ from eventstore.events import (
     ChannelState,
     CheckpointSaved,
     CheckpointsDeleted,
+    ChunkedPayload,
     Empty,
     Event,
     Extended,
@@ -92,7 +93,7 @@ class Life:
         parent: Checkpoint | None,
     ) -> Value:
         match state.value:
-            case Full() | Extended():
+            case Full() | Extended() | ChunkedPayload():
                 return self.stored.get((recorded.offset, channel), MISSING)
             case Referenced(_, offset):
                 return self.stored.get((offset, channel), MISSING)
