@@ -56,7 +56,7 @@ def checkpoint_of(
         _, _, found, members, entries = reply
         refs = [(name, ref) for name, (_, ref) in row.channels.items() if isinstance(ref, int)]
         for (name, ref), data in zip(refs, found, strict=True):
-            values[name] = StoredValue(ref, data)
+            values[name] = StoredValue(ref, joined(data))
         writes = writes_of(members, entries)
     return StoredCheckpoint(
         record,
@@ -67,6 +67,11 @@ def checkpoint_of(
         values=values,
         writes=writes,
     )
+
+
+def joined(parts: bytes | list[bytes] | None) -> bytes | None:
+    """Return an entry that came as a whole, or as parts."""
+    return b"".join(parts) if isinstance(parts, list) else parts
 
 
 def writes_of(members: Sequence[bytes], entries: Sequence[bytes | None]) -> list[StoredWrite]:
@@ -162,8 +167,10 @@ class Walk:
         for channel, own in by_channel.items():
             self._writes[channel].append((event_id, own))
 
-    def _close(self, name: bytes, kind: bytes, offset: bytes, data: bytes | None) -> None:
-        channel = name.decode()
+    def _close(
+        self, name: bytes, kind: bytes, offset: bytes, parts: bytes | list[bytes] | None
+    ) -> None:
+        channel, data = name.decode(), joined(parts)
         self._open.discard(channel)
         missing: str | None = None
         if kind == _UNRESOLVED and data is not None:

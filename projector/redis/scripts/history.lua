@@ -75,7 +75,7 @@ while parent and open_count > 0 do
       end
       local at = #closed
       closed[at + 1], closed[at + 2], closed[at + 3], closed[at + 4] = name, kind, offset, found
-      spent = spent + (found and #found or 0)
+      spent = spent + size_of({found})
     end
   end)
   spent = spent + size_of(writes) + size_of(members) + 32
