@@ -162,13 +162,12 @@ def content_of(piece: Piece, cells: Sequence[bytes | None]) -> bytes | None:
         content = payload.data[piece.start : piece.stop]
     else:
         *blocks, tip = cells
-        if tip is None:
-            return None
         first = piece.start // BLOCK_BYTES
         buffer = Buffer.unpack(tip)
         last = buffer.length // BLOCK_BYTES
         parts = [
-            buffer.tip if number == last else block for number, block in enumerate(blocks, first)
+            buffer.tip if block is None and number == last else block
+            for number, block in enumerate(blocks, first)
         ]
         joined = b"".join([part for part in parts if part is not None])
         start = piece.start - first * BLOCK_BYTES

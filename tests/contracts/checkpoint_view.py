@@ -2,6 +2,7 @@
 
 from .view_apply import ApplySuite
 from .view_deleted import DeletedSuite
+from .view_growing import GrowingSuite
 from .view_history import HistorySuite
 from .view_list import ListSuite
 from .view_read import ReadSuite
@@ -12,7 +13,7 @@ __all__ = ["CheckpointViewContract", "ViewStorage"]
 
 
 class CheckpointViewContract(
-    ApplySuite, ReadSuite, HistorySuite, ListSuite, SweepSuite, DeletedSuite
+    ApplySuite, ReadSuite, HistorySuite, ListSuite, SweepSuite, DeletedSuite, GrowingSuite
 ):
     """Every promise of the port. A subclass supplies the fixture `storage`, a fresh one per test.
 
