@@ -125,12 +125,17 @@ class EventLog(Protocol):
         """Follow the given partitions from the given offsets, for ever.
 
         Yields batches as they come, per partition in order and without a hole between one batch's
-        `next_offset` and the next one's `start`. Recovers from a lost connection by itself. Ends
-        when the iterator is closed (`aclose`).
+        `next_offset` and the next one's `start`. Where records come one after the other it may
+        gather them for a moment. Recovers from a lost connection by itself. Ends when the iterator
+        is closed (`aclose`).
 
         Raises:
             LogTruncatedError: A wanted offset is gone.
         """
+        ...
+
+    def hurry(self) -> None:
+        """Let the tails of this instance gather no longer: somebody waits for what they bring."""
         ...
 
     async def end_position(self, partitions: Collection[int]) -> Position:

@@ -116,6 +116,10 @@ class Applier:
         async with self._locks[partition]:
             return await self._open(partition, may_replace=may_replace)
 
+    def hurry(self) -> None:
+        """Let whoever applies what this process tails go on at once."""
+        self._log.hurry()
+
     async def end(self, partition: int) -> int:
         """Return the log's end; see `EventLog.end_position`."""
         return (await self._log.end_position([partition])).next_offset(partition)

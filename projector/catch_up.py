@@ -117,6 +117,7 @@ class CatchUp:
         until = monotonic() + (self._patience if is_attended else _FIRST_POLL)
         pause = _FIRST_POLL
         waiter = _Waiter(lag.wanted)
+        self._applier.hurry()
         self._waiting[lag.partition].add(waiter)
         try:
             while True:

@@ -83,6 +83,9 @@ class FaultyLog:
             await self.before_read()
             yield self._spoil(batch)
 
+    def hurry(self) -> None:
+        self.log.hurry()
+
     async def end_position(self, partitions: Collection[int]) -> Position:
         ends = await self.log.end_position(partitions)
         return Position({p: self.end_of(ends.next_offset(p)) for p in partitions})

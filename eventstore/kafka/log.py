@@ -58,6 +58,7 @@ class KafkaEventLog:
         self._config = config
         self._parts: _Parts | None = None
         self._own = OwnEvents()
+        self._tails: set[Tail] = set()
         # One set-up at a time; the second finds the first one's work.
         self._opening = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
@@ -167,14 +168,22 @@ class KafkaEventLog:
         assert closed is not None  # noqa: S101 - set together with the parts
         async with ClusterClient(self._config, parts.options) as client:
             await client.follow_topic()
-            batches = Tail(client, positions).follow(closed)
+            tail = Tail(client, positions)
+            batches = tail.follow(closed)
+            self._tails.add(tail)
             try:
                 with self._own:
                     async for batch in batches:
                         yield self._own.recognised(batch)
             finally:
+                self._tails.remove(tail)
                 await batches.aclose()
         raise LogClosedError(self.name)
+
+    def hurry(self) -> None:
+        """Let the tails fetch at once."""
+        for tail in self._tails:
+            tail.hurry()
 
     async def end_position(self, partitions: Collection[int]) -> Position:
         """Return the end of each partition; linearizable."""

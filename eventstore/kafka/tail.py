@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
@@ -24,12 +25,14 @@ TAIL_BYTES: Final = 1_000_000
 POLL_TIME: Final = 0.5
 """How long, in seconds, a broker holds an empty answer back."""
 
-BUSY_RECORDS: Final = 50
-"""A poll that brought so many records is a busy one."""
+GATHER_TIME: Final = 0.01
+"""How long, in seconds, the poll after one that brought something waits for more. Every batch costs
+its reader calls of its own, and a super-step's events come one after the other."""
 
-GATHER_TIME: Final = 0.02
-"""How long, in seconds, the poll after a busy one waits. At full load every batch costs its reader
-calls of its own, and large ones are cheaper by a tenth of all that such a process does."""
+BUSY_RECORDS: Final = 50
+BUSY_GATHER_TIME: Final = 0.02
+"""The same after a poll that brought so many records. At full load larger batches save a tenth of
+all that such a process does."""
 
 
 class Tail:
@@ -44,7 +47,9 @@ class Tail:
         self._positions = dict(positions)
         # Each poll under way, with its partitions; a partition is in one poll at a time.
         self._polls: dict[asyncio.Task[list[LogBatch]], tuple[int, ...]] = {}
-        self._is_busy = False
+        # How long the next poll waits; set when somebody does not want it to.
+        self._gather_time = 0.0
+        self._hurried = asyncio.Event()
 
     async def follow(self, closed: asyncio.Future[None]) -> AsyncGenerator[LogBatch, None]:
         """Yield batches until `closed` is set.
@@ -70,6 +75,10 @@ class Tail:
                 poll.cancel()
             await asyncio.gather(*self._polls, return_exceptions=True)
 
+    def hurry(self) -> None:
+        """Let polls begin at once, until one has brought something."""
+        self._hurried.set()
+
     def _start_polls(self) -> None:
         busy = {partition for members in self._polls.values() for partition in members}
         groups: dict[int, list[int]] = {}
@@ -85,8 +94,10 @@ class Tail:
         for poll in [poll for poll in self._polls if poll.done()]:
             del self._polls[poll]
             batches += poll.result()
-        if batches:
-            self._is_busy = sum(len(batch.records) for batch in batches) >= BUSY_RECORDS
+        count = sum(len(batch.records) for batch in batches)
+        if count:
+            self._hurried.clear()
+        self._gather_time = BUSY_GATHER_TIME if count >= BUSY_RECORDS else GATHER_TIME * bool(count)
         for batch in batches:
             del self._positions[batch.partition]
             self._positions[batch.partition] = batch.next_offset
@@ -95,8 +106,10 @@ class Tail:
     async def _poll(self, node: int, partitions: list[int]) -> list[LogBatch]:
         """Return what one broker has; nothing after a failure that time may cure."""
         offsets = {partition: self._positions[partition] for partition in partitions}
-        if self._is_busy:
-            await asyncio.sleep(GATHER_TIME)
+        if self._gather_time:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._gather_time):
+                    await self._hurried.wait()
         batches: list[LogBatch] = []
         is_healthy = node != -1
         try:

@@ -141,6 +141,9 @@ class SqliteEventLog:
                         continue
                 await live.pulse.wait(beats, timeout=self._poll_interval(busy_until))
 
+    def hurry(self) -> None:
+        """Do nothing: the tails gather nothing."""
+
     async def end_position(self, partitions: Collection[int]) -> Position:
         """Return the end, as of a read that began during this call."""
         live = self._live()
