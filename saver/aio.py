@@ -153,7 +153,7 @@ class AsyncKafkaSaver(BlockingMethods):
             place.thread_id,
             place.namespace,
             stored.checkpoint_id,
-            known_of(stored),
+            known_of(stored, self._engine.bases.warm(place.thread_id, stored)),
             read_since=began_at,
         )
         return tuple_of(self.serde, partition, place.thread_id, stored)

@@ -24,6 +24,8 @@ class Known:
     incarnation: int
     event_id: bytes
     versions: Mapping[str, Version]
+    values: Mapping[str, int]
+    """Channel → offset of the event that stored its last value, of values that may be extended."""
     is_confirmed: bool
     """Whether it was read, or its append acknowledged: only then may others inherit from it."""
     is_under_way: bool = False
@@ -58,6 +60,14 @@ class Lineage:
                 return None
             self._threads.move_to_end(thread_id)
             return known.get((namespace, checkpoint_id))
+
+    def under_way(self, thread_id: str, *, since: int) -> Known | None:
+        """Return a thread's latest put that has not ended, or had not at the time `since`."""
+        with self._lock:
+            for known in reversed(self._threads.get(thread_id, {}).values()):
+                if known.is_under_way or known.put_at > since:
+                    return known
+        return None
 
     def remember(
         self,

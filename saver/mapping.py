@@ -24,12 +24,6 @@ from msgspec import Struct
 from eventstore.codec import digest_of
 from eventstore.errors import ValueCorruptedError
 from eventstore.events import (
-    EMPTY,
-    INHERITED,
-    ChannelState,
-    ChannelValue,
-    CheckpointSaved,
-    Full,
     Payload,
     Version,
     Write,
@@ -76,44 +70,29 @@ class CheckpointDraft(Struct, frozen=True, gc=False):
     parent: Known | None
     """What was known of the parent when this was made."""
     versions: Mapping[str, Version]
-    new_channels: Mapping[str, Full | None]
+    new_channels: Mapping[str, Payload | None]
     """Channels with a new version: the value, None for a version without one."""
-    old_channels: Mapping[str, Full | None]
+    old_channels: Mapping[str, Payload | None]
     """All others; only those serialized that no known parent stands for."""
     body: Payload
     metadata: dict[str, Any]
     metadata_payloads: dict[str, Payload]
 
     @property
+    def checkpoint_id(self) -> str:
+        """Return its own id."""
+        return cast("str", self.place.checkpoint_id)
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of values it has."""
+        payloads = [*self.new_channels.values(), *self.old_channels.values()]
+        return sum(len(payload.data) for payload in payloads if payload is not None)
+
+    @property
     def is_self_contained(self) -> bool:
         """Whether every channel's value is here, so that nothing has to be inherited."""
         return len(self.new_channels) + len(self.old_channels) == len(self.versions)
-
-    def event(self, *, incarnation: int, parent: Known | None) -> CheckpointSaved:
-        """Return the event, inheriting from `parent` what has the same version there."""
-        channels: dict[str, ChannelState] = {}
-        inherits = False
-        for channel, version in self.versions.items():
-            value: ChannelValue
-            if channel in self.new_channels:
-                value = self.new_channels[channel] or EMPTY
-            elif parent is not None and _same(parent.versions.get(channel), version):
-                value = INHERITED
-                inherits = True
-            else:
-                value = self.old_channels.get(channel) or EMPTY
-            channels[channel] = ChannelState(version, value)
-        return CheckpointSaved(
-            namespace=self.place.namespace,
-            checkpoint_id=cast("str", self.place.checkpoint_id),
-            parent_id=self.parent_id,
-            parent_event=parent.event_id if parent is not None and inherits else None,
-            incarnation=incarnation,
-            channels=channels,
-            body=self.body,
-            metadata=self.metadata,
-            metadata_payloads=self.metadata_payloads,
-        )
 
 
 def draft_of(
@@ -143,17 +122,17 @@ def draft_of(
         raise InvalidConfigError(
             "channel_versions", reason=f"{len(versions)} channels, the limit is {MAX_CHANNELS}"
         )
-    new: dict[str, Full | None] = {}
-    old: dict[str, Full | None] = {}
+    new: dict[str, Payload | None] = {}
+    old: dict[str, Payload | None] = {}
     known: Mapping[str, Version] = {}
     if parent is not None and parent.is_confirmed:
         known = parent.versions
     for channel, version in versions.items():
         _check_channel(channel, version)
         if channel in new_versions:
-            new[channel] = _full(serde, values[channel]) if channel in values else None
-        elif channel in values and not _same(known.get(channel), version):
-            old[channel] = _full(serde, values[channel])
+            new[channel] = _payload(serde, values[channel]) if channel in values else None
+        elif channel in values and not same_version(known.get(channel), version):
+            old[channel] = _payload(serde, values[channel])
     plain, payloads = _split_metadata(serde, metadata)
     rest = {key: value for key, value in checkpoint.items() if key not in _APART}
     return CheckpointDraft(
@@ -204,12 +183,13 @@ def writes_event(place: Place, parts: TaskWrites, *, incarnation: int) -> Writes
     )
 
 
-def known_of(stored: StoredCheckpoint) -> Known:
-    """Return what a read checkpoint lets its children inherit from."""
+def known_of(stored: StoredCheckpoint, values: Mapping[str, int]) -> Known:
+    """Return what a read checkpoint lets its children inherit, and extend."""
     return Known(
         stored.thread.incarnation,
         stored.row.event_id,
         {channel: version for channel, (version, _) in stored.row.channels.items()},
+        values,
         is_confirmed=True,
     )
 
@@ -300,11 +280,6 @@ def write_order(write: StoredWrite) -> tuple[str, str, int]:
     return writes_sort_key(write.task_path, write.task_id, write.index)
 
 
-def _full(serde: SerializerProtocol, value: Any) -> Full:
-    payload = _payload(serde, value)
-    return Full(payload, digest_of(payload.data))
-
-
 def _payload(serde: SerializerProtocol, value: Any) -> Payload:
     kind, data = serde.dumps_typed(value)
     if len(kind) > MAX_NAME_BYTES:
@@ -318,7 +293,8 @@ def loaded(serde: SerializerProtocol, payload: Payload) -> Any:
     return serde.loads_typed((payload.type, payload.data))
 
 
-def _same(known: Version | None, version: Version) -> bool:
+def same_version(known: Version | None, version: Version) -> bool:
+    """Tell whether two versions are one; 1 and 1.0 are two."""
     return known == version and type(known) is type(version)
 
 

@@ -55,6 +55,10 @@ class Place(Struct, frozen=True, gc=False):
     namespace: str
     checkpoint_id: str | None
 
+    def buffer(self, channel: str) -> tuple[str, str, str]:
+        """Return the name of what a channel grows in: thread id, namespace, channel."""
+        return self.thread_id, self.namespace, channel
+
     def config(self) -> RunnableConfig:
         """Return the config that names exactly this place."""
         return config_of(self.thread_id, self.namespace, self.checkpoint_id)

@@ -29,6 +29,7 @@ from projector.sqlite import SqliteView
 from projector.view import CheckpointView
 from projector.worker import Worker
 
+from .bases import Bases
 from .config import KafkaSaverConfig, SaverSettings
 from .errors import SaverClosedError
 from .lineage import Lineage
@@ -49,7 +50,8 @@ class Engine:
         applier = Applier(log, view)
         catch_up = CatchUp(applier, patience=config.read_patience, deadline=config.read_timeout)
         self.reader = Reader(log, view, catch_up)
-        self.writer = Writer(log, self.reader, self.lineage, self.setup)
+        self.bases = Bases()
+        self.writer = Writer(log, self.reader, self.lineage, self.bases, self.setup)
         self._worker: Worker | None = None
         if config.projector is not None:
             self._worker = Worker(

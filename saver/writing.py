@@ -12,9 +12,12 @@ from eventstore.events import (
     Event,
     NewEvent,
     ThreadDeleted,
+    new_event_id,
 )
 from eventstore.log import Appended, EventLog
 
+from .bases import Base, Bases
+from .encoding import LARGE_BYTES, Encoder
 from .errors import ThreadDeletedError
 from .lineage import Known, Lineage
 from .mapping import CheckpointDraft, TaskWrites, known_of, writes_event
@@ -31,11 +34,13 @@ class Writer:
         log: EventLog,
         reader: Reader,
         lineage: Lineage,
+        bases: Bases,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
         self._log = log
         self._reader = reader
         self._lineage = lineage
+        self._bases = bases
         # Sets everything up at the first call; awaited within a turn, so that it delays, and does
         # not change, the order of the calls.
         self._ready = ready
@@ -53,10 +58,12 @@ class Writer:
     async def put(self, draft: CheckpointDraft) -> RunnableConfig:
         """Append a checkpoint; return its config."""
         place = draft.place
-        own, appending = await self._hand_over(draft)
+        own, stored, appending = await self._hand_over(draft)
         del draft
         try:
-            await self._saw(await appending)
+            at = await appending
+            await self._saw(at)
+            self._remember(place, own, stored, at.offset)
             own.is_confirmed = True
         except Exception:
             name = place.thread_id, place.namespace, place.checkpoint_id or ""
@@ -75,26 +82,56 @@ class Writer:
         del parts
         await self._saw(await appending)
 
-    async def _hand_over(self, draft: CheckpointDraft) -> tuple[Known, Awaitable[Appended]]:
+    async def _hand_over(
+        self, draft: CheckpointDraft
+    ) -> tuple[Known, dict[str, Base], Awaitable[Appended]]:
         place = draft.place
         async with self._order.enter(place.thread_id):
             await self._ready()
             incarnation, parent = await self._continued(draft)
-            event = draft.event(incarnation=incarnation, parent=parent)
-            new = NewEvent(place.thread_id, event)
-            appending = self._log.append(new)
+            event_id = new_event_id()
+            encoder = Encoder(draft, event_id, parent, self._bases)
+            if draft.size > LARGE_BYTES:
+                event = await asyncio.to_thread(encoder.event, incarnation)
+            else:
+                event = encoder.event(incarnation)
+            appending = self._log.append(NewEvent(place.thread_id, event, event_id))
             own = Known(
-                incarnation, new.event_id, draft.versions, is_confirmed=False, is_under_way=True
+                incarnation,
+                event_id,
+                draft.versions,
+                {} if parent is None else parent.values,
+                is_confirmed=False,
+                is_under_way=True,
             )
             self._lineage.remember(place.thread_id, place.namespace, event.checkpoint_id, own)
-        return own, appending
+        return own, encoder.stored, appending
+
+    def _remember(
+        self, place: Place, own: Known, stored: dict[str, Base], offset: int | None
+    ) -> None:
+        """Let later checkpoints extend the values of one that is acknowledged."""
+        if not stored or offset is None:
+            return
+        values = dict(own.values)
+        for channel, base in stored.items():
+            if base.offset is None:
+                base.offset = offset
+                self._bases.add(place.thread_id, channel, base)
+            values[channel] = base.offset
+        own.values = values
 
     async def _hand_over_writes(self, place: Place, parts: TaskWrites) -> Awaitable[Appended]:
         checkpoint_id = place.checkpoint_id or ""
+        began_at = self._lineage.time
         async with self._order.enter(place.thread_id):
             await self._ready()
             await self._deletions(place.thread_id)
             known = self._lineage.get(place.thread_id, place.namespace, checkpoint_id)
+            if known is None:
+                # A quick task's writes come before its checkpoint is put, which waits for the put
+                # of the one before: they belong to the same run, and that goes on in one life.
+                known = self._lineage.under_way(place.thread_id, since=began_at)
             if known is None:
                 incarnation = await self._present(place.thread_id)
             else:
@@ -173,7 +210,7 @@ class Writer:
         if record is not None:
             self._lineage.saw_deletion(place.thread_id, record.incarnation)
         if stored is not None:
-            known = known_of(stored)
+            known = known_of(stored, self._bases.warm(place.thread_id, stored))
             self._lineage.remember(place.thread_id, place.namespace, parent_id, known)
             return known.incarnation, known
         if record is None:

@@ -6,7 +6,7 @@ from saver.lineage import PER_THREAD, Known, Lineage
 
 
 def known(number: int = 0) -> Known:
-    return Known(0, number.to_bytes(16), {}, is_confirmed=True)
+    return Known(0, number.to_bytes(16), {}, {}, is_confirmed=True)
 
 
 def test_a_checkpoint_is_remembered_by_its_place() -> None:
@@ -65,7 +65,7 @@ def test_the_longest_unused_thread_goes_first() -> None:
 def test_a_deleted_threads_older_life_is_not_remembered() -> None:
     """What a read brings that took longer than the deletion would make what continues it void."""
     lineage = Lineage(100)
-    new = Known(7, bytes(16), {}, is_confirmed=True)
+    new = Known(7, bytes(16), {}, {}, is_confirmed=True)
     lineage.remember("t", "", "1", known(1))
     lineage.remember("t", "", "2", new)
     lineage.saw_deletion("t", 7)
@@ -89,7 +89,7 @@ def test_a_read_does_not_replace_a_later_put() -> None:
     """Children of an id that is put again must not inherit from what was there before."""
     lineage = Lineage(100)
     began_at = lineage.time
-    again = Known(0, bytes(16), {}, is_confirmed=False, is_under_way=True)
+    again = Known(0, bytes(16), {}, {}, is_confirmed=False, is_under_way=True)
     lineage.remember("t", "", "1", again)
     lineage.remember("t", "", "1", known(1), read_since=lineage.time)
     assert lineage.get("t", "", "1") is again

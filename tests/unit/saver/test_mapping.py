@@ -11,13 +11,15 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from eventstore.codec import digest_of
 from eventstore.events import EMPTY, INHERITED, CheckpointSaved, Full
+from saver.bases import Bases
+from saver.encoding import Encoder
 from saver.errors import InvalidConfigError
 from saver.lineage import Known
 from saver.mapping import draft_of, writes_event, writes_of
 from saver.place import Place
 
 SERDE = JsonPlusSerializer()
-PARENT = Known(7, b"p" * 16, {"x": 1, "y": 1, "gone": 1}, is_confirmed=True)
+PARENT = Known(7, b"p" * 16, {"x": 1, "y": 1, "gone": 1}, {}, is_confirmed=True)
 
 
 def draft(
@@ -36,8 +38,7 @@ def draft(
 
 
 def event(made: Any, parent: Known | None) -> CheckpointSaved:
-    saved: CheckpointSaved = made.event(incarnation=7, parent=parent)
-    return saved
+    return Encoder(made, b"e" * 16, parent, Bases()).event(7)
 
 
 def full(value: Any) -> Full:
@@ -88,7 +89,7 @@ def test_without_a_known_parent_every_given_value_is_stored() -> None:
 
 def test_an_unconfirmed_parent_stands_for_nothing() -> None:
     """Where the parent is not acknowledged yet, values are serialized and serve in its stead."""
-    under_way = Known(7, b"p" * 16, {"x": 1}, is_confirmed=False)
+    under_way = Known(7, b"p" * 16, {"x": 1}, {}, is_confirmed=False)
     made = draft({"x": "given"}, {"x": 1}, {}, parent=under_way)
     assert made.is_self_contained
     assert event(made, None).channels["x"].value == full("given")

@@ -1,0 +1,128 @@
+"""Encoding: which form each channel's value takes in an event, given what is known of its parent.
+
+A value of which enough is stored already is a reference, or a range of the stored one between new
+bytes; any other one is stored whole.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from eventstore.codec import digest_of
+from eventstore.events import (
+    EMPTY,
+    INHERITED,
+    ChannelState,
+    ChannelValue,
+    CheckpointSaved,
+    Extended,
+    Full,
+    Payload,
+    Referenced,
+)
+from projector.values import INLINE_BYTES
+
+from .bases import MAX_PIECES, MIN_BYTES, Base, Bases
+from .increments import Cut, ValueIndex, cut, index_of
+from .lineage import Known
+from .mapping import CheckpointDraft, same_version
+
+LARGE_BYTES: Final = 1024 * 1024
+"""A checkpoint with more new bytes is encoded on another OS thread."""
+
+
+class Encoder:
+    """Makes the event of one checkpoint. Pure but for the bases that it is given."""
+
+    def __init__(
+        self, draft: CheckpointDraft, event_id: bytes, parent: Known | None, bases: Bases
+    ) -> None:
+        self._draft = draft
+        self._event_id = event_id
+        self._parent = parent
+        self._bases = bases
+        self.stored: dict[str, Base] = {}
+        """Channels whose values others may extend once this event is acknowledged."""
+
+    def event(self, incarnation: int) -> CheckpointSaved:
+        """Return the event, inheriting from the parent what has the same version there."""
+        draft, parent = self._draft, self._parent
+        channels: dict[str, ChannelState] = {}
+        inherits = False
+        for channel, version in draft.versions.items():
+            value: ChannelValue
+            if channel in draft.new_channels:
+                value = self._value(channel, draft.new_channels[channel])
+            elif parent is not None and same_version(parent.versions.get(channel), version):
+                value = INHERITED
+                inherits = True
+            else:
+                value = self._value(channel, draft.old_channels.get(channel))
+            channels[channel] = ChannelState(version, value)
+        return CheckpointSaved(
+            namespace=draft.place.namespace,
+            checkpoint_id=draft.checkpoint_id,
+            parent_id=draft.parent_id,
+            parent_event=parent.event_id if parent is not None and inherits else None,
+            incarnation=incarnation,
+            channels=channels,
+            body=draft.body,
+            metadata=draft.metadata,
+            metadata_payloads=draft.metadata_payloads,
+        )
+
+    def _value(self, channel: str, payload: Payload | None) -> ChannelValue:
+        if payload is None:
+            return EMPTY
+        if len(payload.data) < MIN_BYTES:
+            return Full(payload, digest_of(payload.data))
+        base = self._base(channel)
+        if base is None:
+            return self._full(channel, payload, index_of(payload.type, payload.data))
+        found, index = cut(base.index, payload.type, payload.data)
+        if found is None:
+            return self._full(channel, payload, index)
+        return self._cut(channel, payload, index, base, found)
+
+    def _cut(
+        self, channel: str, payload: Payload, index: ValueIndex, base: Base, found: Cut
+    ) -> ChannelValue:
+        offset = cast("int", base.offset)
+        if not found.head and not found.tail and found.stop - found.start == base.index.size:
+            self.stored[channel] = base
+            return Referenced(base.event_id, offset)
+        pieces = self._pieces(channel, base, found)
+        if pieces > MAX_PIECES:
+            return self._full(channel, payload, index)
+        self.stored[channel] = Base(index, pieces, self._event_id)
+        if found.tail:
+            self._bases.appended(self._draft.place.buffer(channel), self._event_id)
+        return Extended(
+            base.event_id,
+            offset,
+            payload.type,
+            found.head,
+            found.start,
+            found.stop,
+            found.tail,
+            digest_of(payload.data),
+            found.kept_items,
+        )
+
+    def _full(self, channel: str, payload: Payload, index: ValueIndex) -> Full:
+        self.stored[channel] = Base(index, 1, self._event_id)
+        return Full(payload, digest_of(payload.data))
+
+    def _base(self, channel: str) -> Base | None:
+        offset = None if self._parent is None else self._parent.values.get(channel)
+        if offset is None:
+            return None
+        return self._bases.get(self._draft.place.thread_id, channel, offset)
+
+    def _pieces(self, channel: str, base: Base, found: Cut) -> int:
+        """Return how many pieces a version takes at most."""
+        is_next = found.stop == base.index.size and self._bases.is_tip(
+            self._draft.place.buffer(channel), base
+        )
+        new = int(bool(found.tail) and not is_next) + int(len(found.head) > INLINE_BYTES)
+        return base.pieces + new
