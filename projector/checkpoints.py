@@ -82,7 +82,7 @@ def checkpoint_saved(
             stored = pack_value(value.payload, value.digest)
             state.put(VALUES + scope, value_field(ref, channel), stored)
         elif isinstance(value, Extended):
-            ref = _extend(recorded.offset, channel, value, event.namespace, scope, state)
+            ref = _extend((event.namespace, channel), recorded.offset, value, scope, state)
         else:
             ref = _resolve(channel, has, event, parent)
         channels[channel] = (has.version, ref)
@@ -133,9 +133,13 @@ def _resolve(
 
 
 def _extend(
-    offset: int, channel: str, value: Extended, namespace: str, scope: bytes, state: State
+    place: tuple[str, str], offset: int, value: Extended, scope: bytes, state: State
 ) -> ValueRef:
-    """Store a value that extends another one; return where it lies now."""
+    """Store a value that extends another one of the same namespace and channel.
+
+    Return where it lies now.
+    """
+    namespace, channel = place
     base = state.cell(VALUES + scope, value_field(value.offset, channel))
     if base is None:
         return Unresolved(value.offset, f"the value that event {_name_of(value)} stored")

@@ -225,14 +225,14 @@ def _ancestors(
     ends: dict[str, tuple[int, int | str]] = {}
     row = None if data is None else Row.unpack(data)
     # A checkpoint may have been put again under one of its own descendants: a ring has no root.
-    seen: set[bytes] = set() if row is None else {row.event_id}
+    seen: set[tuple[bytes, int]] = set() if row is None else {(row.event_id, row.offset)}
     left = set(channels)
     while row is not None and row.parent_id is not None and left:
         place = replace(start, checkpoint_id=row.parent_id)
         row = _present_or_removed(view, place)
-        if row is None or row.event_id in seen:
+        if row is None or (row.event_id, row.offset) in seen:
             break
-        seen.add(row.event_id)
+        seen.add((row.event_id, row.offset))
         chain.append((place, row))
         for channel in sorted(left):
             _, ref = row.channels.get(channel, (0, None))

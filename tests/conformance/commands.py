@@ -79,6 +79,41 @@ FILTERS: tuple[dict[str, Any] | None, ...] = (
     {"run_id": "run-1"},
 )
 
+
+@dataclass(frozen=True)
+class Change:
+    """A new value made of the parent's: a conversation that goes on, say."""
+
+    kind: str
+    number: int
+
+    def of(self, value: Any) -> list[Any]:
+        """Return the changed value; another conversation where the parent has none."""
+        items: list[Any] = value if isinstance(value, list) else []
+        if len(items) < _FEW:
+            return [_item(self.number, at) for at in range(_FEW + self.number)]
+        few = 1 + self.number % 3
+        new = [_item(self.number, 90 + at) for at in range(few)]
+        changed: dict[str, list[Any]] = {
+            "append": [*items, *new],
+            "replace the last": [*items[:-1], *new[:1]],
+            "drop the last": items[:-few],
+            "trim": [*items[few:], *new[:1]],
+            "insert": [*items[:3], *new, *items[3:]],
+            "change": [*items[:4], *new[:1], *items[5:]],
+            "prepend": [*new, *items],
+            "keep": items,
+        }
+        return changed[self.kind]
+
+
+_FEW = 6
+
+
+def _item(number: int, at: int) -> dict[str, Any]:
+    return {"n": number, "at": at, "text": f"{number} and {at}, " * (5 + 7 * (at % 3))}
+
+
 Parent: TypeAlias = str
 """`newest`, `none`, `unknown`, or an id."""
 
@@ -205,6 +240,14 @@ _thread = st.sampled_from((0,) * 10 + (1,) * 5 + (2, 3))
 _namespace = st.sampled_from(NAMESPACES[:1] * 8 + NAMESPACES)
 _id = st.sampled_from(IDS)
 _value = st.sampled_from(VALUES)
+_change = st.builds(
+    Change,
+    st.sampled_from(
+        ("append",) * 6
+        + ("replace the last", "drop the last", "trim", "insert", "change", "prepend", "keep")
+    ),
+    st.integers(0, 9),
+)
 _write = st.tuples(st.sampled_from(CHANNELS), _value) | st.sampled_from(SPECIAL_WRITES)
 
 _put = st.builds(
@@ -213,7 +256,7 @@ _put = st.builds(
     _namespace,
     st.sampled_from((NEXT_ID,) * 20 + IDS),
     st.sampled_from(("newest",) * 20 + ("none", "none", "unknown", *IDS[:4])),
-    st.dictionaries(st.sampled_from(CHANNELS), _value, max_size=3),
+    st.dictionaries(st.sampled_from(CHANNELS), _value | _change | _change, max_size=3),
     st.frozensets(st.sampled_from(CHANNELS), max_size=2),
     st.none() | st.sampled_from(RUNS),
     st.sampled_from(METADATA),

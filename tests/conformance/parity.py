@@ -109,11 +109,15 @@ class Parity:
         versions = {} if parent is None else dict(parent.versions)
         values = {} if parent is None else self._values(parent)
         new: dict[str, Any] = {}
+        given = {
+            channel: value.of(values.get(channel)) if isinstance(value, do.Change) else value
+            for channel, value in put.given.items()
+        }
         for channel in [*put.given, *put.emptied]:
             before = versions.get(channel)
             new[channel] = FIRST_VERSIONS[channel] if before is None else next_version(before)
             values.pop(channel, None)
-        values.update({name: value for name, value in put.given.items() if name in new})
+        values.update({name: value for name, value in given.items() if name in new})
         for channel in put.emptied:
             values.pop(channel, None)
         versions.update(new)
