@@ -1,38 +1,50 @@
 """Copying a thread: the target's partition gets events of its own, visible all at once at the end.
 
-What a copied checkpoint needs of ancestors that were removed (the history of delta channels) is
-carried along as removed ancestors of the copy.
+Values extend what the copy has stored before, as those that are put do. What a copied checkpoint
+needs of ancestors that were removed (the history of delta channels) is carried along as removed
+ancestors of the copy.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from itertools import groupby
+from typing import Final
 
-from eventstore.codec import digest_of
 from eventstore.events import (
     EMPTY,
     INHERITED,
     ChannelState,
+    ChannelValue,
     CheckpointSaved,
     CheckpointsDeleted,
     Event,
-    Full,
-    Payload,
     ThreadCopied,
     Write,
     WritesSaved,
     new_event_id,
 )
+from eventstore.log import Appended
 from projector.layout import StoredWrite
 from projector.view import StoredCheckpoint, StoredHistory
 
+from .bases import Bases
+from .encoding import LARGE_BYTES, ValueEncoder
 from .errors import CopyRefusedError, InvalidConfigError
 from .mapping import checked, payload_of
 from .place import Place, ReadLevel
 from .reading import Reader
 from .writing import Writer
+
+BASES_BYTES: Final = 16 * 1024 * 1024
+"""What the indexes of one copy's values take, at most: forks reach back a few hundred versions."""
+
+MAX_STAGED: Final = 4_096
+"""Checkpoints that a copy remembers. What continues an older one is stored in longer form."""
 
 
 async def copy_thread(
@@ -53,8 +65,10 @@ async def copy_thread(
         if target is not None and target.count:
             raise CopyRefusedError(source_thread_id, target_thread_id=target_thread_id)
         incarnation = 0 if target is None else target.incarnation
-        copy = _Copy(new_event_id(), incarnation, partition, source_thread_id, reader)
-        if await _stage(reader, writer, copy, target_thread_id):
+        copy = _Copy(
+            reader, writer, source_thread_id, target_thread_id, partition, incarnation=incarnation
+        )
+        if await _stage(reader, copy):
             break
     if not copy.count:
         return
@@ -67,7 +81,7 @@ async def copy_thread(
         raise CopyRefusedError(source_thread_id, target_thread_id=target_thread_id)
 
 
-async def _stage(reader: Reader, writer: Writer, copy: _Copy, target_thread_id: str) -> bool:
+async def _stage(reader: Reader, copy: _Copy) -> bool:
     """Append all of the source, not yet visible; return whether it is all of one life of it.
 
     The source is read page by page: a thread that was deleted in between would leave a copy that
@@ -77,7 +91,7 @@ async def _stage(reader: Reader, writer: Writer, copy: _Copy, target_thread_id: 
     async for page in reader.exported(copy.source_thread_id):
         for stored in page.checkpoints:
             epochs.add(stored.thread.epoch)
-            await writer.append_all(target_thread_id, await copy.events_of(stored))
+            await copy.add(stored)
         if len(epochs) > 1:
             return False
     source = await reader.thread(copy.source_thread_id, ReadLevel.LINEARIZABLE)
@@ -89,36 +103,83 @@ class _Staged:
     """A checkpoint of the source that the target has already been given."""
 
     event_id: bytes
-    places: Mapping[str, tuple[object, int | None]]
+    sources: Mapping[str, tuple[object, int | None]]
     """channel → (version, offset in the source of the event that stored its value)."""
+    values: dict[str, int]
+    """channel → offset in the target of the event that stored its last value that may be extended:
+    its own one, else that of an ancestor."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The events that make one checkpoint of the source one of the target."""
+
+    place: Place
+    bases: Bases
+    events: list[tuple[bytes, Event]] = field(default_factory=list)
+    encoders: dict[bytes, ValueEncoder] = field(default_factory=dict)
+    """By the event whose values they made."""
+
+    def encoder(self, event_id: bytes) -> ValueEncoder:
+        """Return what gives the values of an event their forms."""
+        return self.encoders.setdefault(event_id, ValueEncoder(self.place, event_id, self.bases))
+
+    def acknowledged(self, places: Sequence[Appended]) -> dict[str, int]:
+        """Return which values may be extended from now on, and where each of them is stored."""
+        values: dict[str, int] = {}
+        for (event_id, _), at in zip(self.events, places, strict=True):
+            if event_id not in self.encoders or at.offset is None:
+                continue
+            for channel, base in self.encoders[event_id].stored.items():
+                if base.offset is None:
+                    base.offset = at.offset
+                    self.bases.add(self.place.thread_id, channel, base)
+                values[channel] = base.offset
+        return values
 
 
 @dataclass(slots=True)
 class _Copy:
     """One copy under way."""
 
-    copy_id: bytes
-    incarnation: int
-    partition: int
-    source_thread_id: str
     reader: Reader
+    writer: Writer
+    source_thread_id: str
+    target_thread_id: str
+    partition: int
+    """The source's."""
+    _: KW_ONLY
+    incarnation: int
+    copy_id: bytes = field(default_factory=new_event_id)
     count: int = 0
-    staged: dict[tuple[str, str], _Staged] = field(default_factory=dict)
+    bases: Bases = field(default_factory=lambda: Bases(BASES_BYTES))
+    staged: OrderedDict[tuple[str, str | None], _Staged] = field(default_factory=OrderedDict)
+    """By namespace and checkpoint id; without an id, the last one of the namespace."""
 
-    async def events_of(self, stored: StoredCheckpoint) -> list[tuple[bytes, Event]]:
-        """Return the events that make one checkpoint of the source one of the target."""
+    async def add(self, stored: StoredCheckpoint) -> None:
+        """Give the target one checkpoint of the source, not yet visible."""
         self.count += 1
-        events: list[tuple[bytes, Event]] = []
+        parent = None
+        if not stored.parent_is_removed and stored.row.parent_id is not None:
+            parent = self.staged.get((stored.namespace, stored.row.parent_id))
+        # Values may extend whichever others of their namespace; the parent's are the most alike.
+        alike = parent or self.staged.get((stored.namespace, None))
+        values = {} if alike is None else alike.values
+        place = Place(self.target_thread_id, stored.namespace, stored.checkpoint_id)
+        batch = _Batch(place, self.bases)
         parent_id = stored.row.parent_id
         if stored.parent_is_removed:
-            parent_id = await self._add_ancestors(stored, events)
+            parent_id = await self._add_ancestors(stored, values, batch)
         event_id = new_event_id()
-        channels, parent_event = self._channels(stored)
+        size = sum(len(value.data or b"") for value in stored.values.values())
+        ask = partial(self._channels, stored, parent, values, batch.encoder(event_id))
+        channels = await asyncio.to_thread(ask) if size > LARGE_BYTES else ask()
+        inherits = any(state.value is INHERITED for state in channels.values())
         saved = CheckpointSaved(
             namespace=stored.namespace,
             checkpoint_id=stored.checkpoint_id,
             parent_id=parent_id,
-            parent_event=parent_event,
+            parent_event=parent.event_id if parent is not None and inherits else None,
             incarnation=self.incarnation,
             channels=channels,
             body=stored.row.body,
@@ -126,34 +187,42 @@ class _Copy:
             metadata_payloads=stored.row.metadata_payloads,
             copy_id=self.copy_id,
         )
-        events.append((event_id, saved))
-        events += self._writes(stored.namespace, stored.checkpoint_id, stored.writes)
-        self.staged[stored.namespace, stored.checkpoint_id] = _Staged(
-            event_id,
-            {
-                channel: (version, ref if isinstance(ref, int) else None)
-                for channel, (version, ref) in stored.row.channels.items()
-            },
-        )
-        return events
+        batch.events.append((event_id, saved))
+        batch.events += self._writes(stored.namespace, stored.checkpoint_id, stored.writes)
+        places = await self.writer.append_all(self.target_thread_id, batch.events)
+        self._remember(stored, event_id, {**values, **batch.acknowledged(places)})
 
-    def _channels(self, stored: StoredCheckpoint) -> tuple[dict[str, ChannelState], bytes | None]:
-        row = stored.row
-        parent = None
-        if row.parent_id is not None and not stored.parent_is_removed:
-            parent = self.staged.get((stored.namespace, row.parent_id))
+    def _remember(self, stored: StoredCheckpoint, event_id: bytes, values: dict[str, int]) -> None:
+        sources = {
+            channel: (version, ref if isinstance(ref, int) else None)
+            for channel, (version, ref) in stored.row.channels.items()
+        }
+        staged = _Staged(event_id, sources, values)
+        for checkpoint_id in (stored.checkpoint_id, None):
+            self.staged[stored.namespace, checkpoint_id] = staged
+            self.staged.move_to_end((stored.namespace, checkpoint_id))
+        while len(self.staged) > MAX_STAGED:
+            self.staged.popitem(last=False)
+
+    def _channels(
+        self,
+        stored: StoredCheckpoint,
+        parent: _Staged | None,
+        values: Mapping[str, int],
+        encoder: ValueEncoder,
+    ) -> dict[str, ChannelState]:
         channels: dict[str, ChannelState] = {}
-        inherits = False
-        for channel, (version, ref) in row.channels.items():
+        for channel, (version, ref) in stored.row.channels.items():
             payload = payload_of(self.partition, self.source_thread_id, stored, channel)
+            value: ChannelValue
             if payload is None:
-                channels[channel] = ChannelState(version, EMPTY)
-            elif parent is not None and parent.places.get(channel) == (version, ref):
-                channels[channel] = ChannelState(version, INHERITED)
-                inherits = True
+                value = EMPTY
+            elif parent is not None and parent.sources.get(channel) == (version, ref):
+                value = INHERITED
             else:
-                channels[channel] = ChannelState(version, _full(payload))
-        return channels, parent.event_id if parent is not None and inherits else None
+                value = encoder.value(channel, payload, values.get(channel))
+            channels[channel] = ChannelState(version, value)
+        return channels
 
     def _writes(
         self, namespace: str, checkpoint_id: str, writes: Sequence[StoredWrite]
@@ -178,12 +247,12 @@ class _Copy:
         ]
 
     async def _add_ancestors(
-        self, stored: StoredCheckpoint, events: list[tuple[bytes, Event]]
+        self, stored: StoredCheckpoint, values: Mapping[str, int], batch: _Batch
     ) -> str | None:
         """Add removed ancestors that give the copy the same delta history; return the nearest."""
         valueless = [name for name, (_, ref) in stored.row.channels.items() if ref is None]
-        place = Place(self.source_thread_id, stored.namespace, stored.checkpoint_id)
-        histories = await self.reader.history(place, valueless, ReadLevel.LINEARIZABLE)
+        source = Place(self.source_thread_id, stored.namespace, stored.checkpoint_id)
+        histories = await self.reader.history(source, valueless, ReadLevel.LINEARIZABLE)
         chain = _chain(histories)
         seeds = {
             channel: checked(self.partition, self.source_thread_id, channel, None, history.seed)
@@ -194,17 +263,18 @@ class _Copy:
             return None
         # The oldest one holds the seeds: every channel's walk passes all its writes before it.
         names = [f"{stored.checkpoint_id}~{number}" for number in range(len(chain) + 1)]
-        for number in reversed(range(len(names))):
-            older = names[number + 1] if number + 1 < len(names) else None
-            is_oldest = older is None
-            events.append(
-                (
-                    new_event_id(),
-                    self._ancestor(stored, names[number], older, seeds if is_oldest else {}),
-                )
-            )
-            if not is_oldest:
-                events += self._writes(stored.namespace, names[number], chain[number])
+        oldest = new_event_id()
+        encoder = batch.encoder(oldest)
+        channels = {
+            channel: ChannelState(1, encoder.value(channel, seed, values.get(channel)))
+            for channel, seed in seeds.items()
+        }
+        events = batch.events
+        events.append((oldest, self._ancestor(stored, names[-1], None, channels)))
+        for number in reversed(range(len(chain))):
+            younger = self._ancestor(stored, names[number], names[number + 1], {})
+            events.append((new_event_id(), younger))
+            events += self._writes(stored.namespace, names[number], chain[number])
         removed = tuple((stored.namespace, name) for name in names)
         gone = CheckpointsDeleted(self.incarnation, removed, copy_id=self.copy_id)
         events.append((new_event_id(), gone))
@@ -215,7 +285,7 @@ class _Copy:
         stored: StoredCheckpoint,
         name: str,
         older: str | None,
-        seeds: Mapping[str, Payload],
+        channels: dict[str, ChannelState],
     ) -> CheckpointSaved:
         return CheckpointSaved(
             namespace=stored.namespace,
@@ -223,7 +293,7 @@ class _Copy:
             parent_id=older,
             parent_event=None,
             incarnation=self.incarnation,
-            channels={channel: ChannelState(1, _full(seed)) for channel, seed in seeds.items()},
+            channels=channels,
             body=stored.row.body,
             metadata={},
             copy_id=self.copy_id,
@@ -245,7 +315,3 @@ def _chain(histories: Mapping[str, StoredHistory]) -> list[list[StoredWrite]]:
                 at += 1
             writes[event_id] += of_channel
     return [writes[event_id] for event_id in order]
-
-
-def _full(payload: Payload) -> Full:
-    return Full(payload, digest_of(payload.data))

@@ -20,12 +20,14 @@ from eventstore.events import (
     Payload,
     Referenced,
 )
+from projector.layout import NO_EVENT
 from projector.values import INLINE_BYTES
 
 from .bases import MAX_PIECES, MIN_BYTES, Base, Bases
 from .increments import Cut, ValueIndex, cut, index_of
 from .lineage import Known
 from .mapping import CheckpointDraft, same_version
+from .place import Place
 
 LARGE_BYTES: Final = 1024 * 1024
 """A checkpoint with more new bytes is encoded on another OS thread."""
@@ -38,10 +40,9 @@ class Encoder:
         self, draft: CheckpointDraft, event_id: bytes, parent: Known | None, bases: Bases
     ) -> None:
         self._draft = draft
-        self._event_id = event_id
         self._parent = parent
-        self._bases = bases
-        self.stored: dict[str, Base] = {}
+        self._values = ValueEncoder(draft.place, event_id, bases)
+        self.stored = self._values.stored
         """Channels whose values others may extend once this event is acknowledged."""
 
     def event(self, incarnation: int) -> CheckpointSaved:
@@ -72,11 +73,29 @@ class Encoder:
         )
 
     def _value(self, channel: str, payload: Payload | None) -> ChannelValue:
+        base = None if self._parent is None else self._parent.values.get(channel)
+        return self._values.value(channel, payload, base)
+
+
+class ValueEncoder:
+    """Gives the values of one event their forms. Pure but for the bases that it is given."""
+
+    def __init__(self, place: Place, event_id: bytes, bases: Bases) -> None:
+        self._place = place
+        self._event_id = event_id
+        self._bases = bases
+        self.stored: dict[str, Base] = {}
+        """Channels whose values others may extend once the event is acknowledged."""
+
+    def value(self, channel: str, payload: Payload | None, base_offset: int | None) -> ChannelValue:
+        """Return the form of a value that may extend the one which the event there has stored."""
         if payload is None:
             return EMPTY
         if len(payload.data) < MIN_BYTES:
             return Full(payload, digest_of(payload.data))
-        base = self._base(channel)
+        base = None
+        if base_offset is not None:
+            base = self._bases.get(self._place.thread_id, channel, base_offset)
         if base is None:
             return self._full(channel, payload, index_of(payload.type, payload.data))
         found, index = cut(base.index, payload.type, payload.data)
@@ -91,12 +110,14 @@ class Encoder:
         if not found.head and not found.tail and found.stop - found.start == base.index.size:
             self.stored[channel] = base
             return Referenced(base.event_id, offset)
-        pieces = self._pieces(channel, base, found)
+        pieces = base.pieces + self._new_pieces(channel, base, found)
         if pieces > MAX_PIECES:
             return self._full(channel, payload, index)
         self.stored[channel] = Base(index, pieces, self._event_id)
         if found.tail:
-            self._bases.appended(self._draft.place.buffer(channel), self._event_id)
+            self._bases.appended(self._place.buffer(channel), self._event_id)
+        elif _has_long_head(found):
+            self._bases.appended(self._place.buffer(channel), NO_EVENT)
         return Extended(
             base.event_id,
             offset,
@@ -113,16 +134,19 @@ class Encoder:
         self.stored[channel] = Base(index, 1, self._event_id)
         return Full(payload, digest_of(payload.data))
 
-    def _base(self, channel: str) -> Base | None:
-        offset = None if self._parent is None else self._parent.values.get(channel)
-        if offset is None:
-            return None
-        return self._bases.get(self._draft.place.thread_id, channel, offset)
+    def _new_pieces(self, channel: str, base: Base, found: Cut) -> int:
+        """Return how many pieces a version takes more than its base, at most."""
+        if not found.tail:
+            return int(_has_long_head(found))
+        if _has_long_head(found):
+            return 2
+        buffer = self._place.buffer(channel)
+        return int(found.stop < base.index.size or not self._bases.is_tip(buffer, base))
 
-    def _pieces(self, channel: str, base: Base, found: Cut) -> int:
-        """Return how many pieces a version takes at most."""
-        is_next = found.stop == base.index.size and self._bases.is_tip(
-            self._draft.place.buffer(channel), base
-        )
-        new = int(bool(found.tail) and not is_next) + int(len(found.head) > INLINE_BYTES)
-        return base.pieces + new
+
+def _has_long_head(found: Cut) -> bool:
+    """Tell whether the view may put the beginning into the buffer, in front of any tail.
+
+    The beginning is the head and what the range has of the base's own beginning, if that was short.
+    """
+    return len(found.head) > min(found.start, INLINE_BYTES)

@@ -172,14 +172,18 @@ class Writer:
             appending = self._log.append(NewEvent(thread_id, event))
         await self._saw(await appending)
 
-    async def append_all(self, thread_id: str, events: Sequence[tuple[bytes, Event]]) -> None:
-        """Append (event id, event) pairs of a thread one behind the other."""
+    async def append_all(
+        self, thread_id: str, events: Sequence[tuple[bytes, Event]]
+    ) -> list[Appended]:
+        """Append (event id, event) pairs of a thread one behind the other; return their places."""
         appending: list[Awaitable[Appended]] = []
         async with self._order.enter(thread_id):
             for event_id, event in events:
                 appending.append(self._log.append(NewEvent(thread_id, event, event_id)))
-        for place in await asyncio.gather(*appending):
+        places = await asyncio.gather(*appending)
+        for place in places:
             await self._saw(place)
+        return places
 
     async def _continued(self, draft: CheckpointDraft) -> tuple[int, Known | None]:
         """Return the incarnation of what a put continues, and the parent it may inherit from."""
