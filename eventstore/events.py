@@ -56,6 +56,11 @@ class ChunkedPayload(Payload, frozen=True, gc=False):
         """Return how many bytes the whole payload has."""
         return sum([size for _, size in self.chunks])
 
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether `data` is filled."""
+        return len(self.data) == self.size
+
 
 class Inherited(Struct, frozen=True, gc=False):
     """Whatever the parent has at the same channel version, a value or none."""

@@ -11,6 +11,7 @@ from eventstore.events import (
     ChannelState,
     CheckpointSaved,
     CheckpointsDeleted,
+    ChunkedPayload,
     Empty,
     Extended,
     Full,
@@ -20,6 +21,7 @@ from eventstore.events import (
     WritesSaved,
 )
 
+from .chunks import version_of
 from .layout import (
     BLOCKS,
     HIDDEN,
@@ -47,6 +49,7 @@ from .layout import (
     value_field,
     write_member,
 )
+from .payloads import packed_data
 from .state import State
 from .values import (
     Buffer,
@@ -80,6 +83,10 @@ def checkpoint_saved(
         if isinstance(value, Full):
             ref = recorded.offset
             stored = pack_value(value.payload, value.digest)
+            state.put(VALUES + scope, value_field(ref, channel), stored)
+        elif isinstance(value, ChunkedPayload):
+            ref = recorded.offset
+            stored = version_of(value, event.namespace).pack()
             state.put(VALUES + scope, value_field(ref, channel), stored)
         elif isinstance(value, Extended):
             ref = _extend((event.namespace, channel), recorded.offset, value, scope, state)
@@ -220,7 +227,7 @@ def writes_saved(event: WritesSaved, thread: bytes, state: State) -> None:
                 event.task_path,
                 write.channel,
                 payload.type,
-                payload.data,
+                packed_data(payload),
             )
     if known:
         state.put(WRITES + scope, member, pack_writes(list(known.values())))

@@ -12,19 +12,24 @@ What lies in a dead scope is unreachable and swept later in small steps.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgpack
 from msgspec import Struct
 
 from eventstore.events import Payload, Version
 
+from .payloads import PackedData, packed_data, payload_of
+
 # Maps of a partition.
 THREADS: Final = b"t"
 """thread hash → thread record."""
 POISON: Final = b"p"
 """offset → why; records that cannot be read and name no thread."""
+PENDING: Final = b"h"
+"""offset → record that goes unless a manifest names it in time; see `chunks`."""
 
 # Sorted sets of a partition.
 RECENT: Final = b"a"
@@ -56,6 +61,9 @@ IDS: Final = b"i"
 TIMELINE: Final = b"j"
 """checkpoint id + namespace."""
 SCOPE_LETTERS: Final = (ROWS, HIDDEN, REMOVED, VALUES, BLOCKS, WRITES, WRITERS, IDS, TIMELINE)
+
+CHUNKS: Final = b"k"
+"""offset → bytes of a chunk. Behind the letter: thread hash, epoch of the incarnation."""
 
 # Maps of a thread; the thread hash follows the letter.
 RECORDS: Final = b"l"
@@ -190,7 +198,10 @@ def split_run_member(member: bytes) -> tuple[bytes, str, str]:
 
 
 class ThreadRecord(Struct, frozen=True, gc=False):
-    """What the view knows of a thread. Packed: epoch (16 bytes), parked flag (1), msgpack."""
+    """What the view knows of a thread.
+
+    Packed: epoch (16 bytes), parked flag (1), incarnation (8), msgpack.
+    """
 
     epoch: bytes
     incarnation: int
@@ -209,16 +220,14 @@ class ThreadRecord(Struct, frozen=True, gc=False):
     def pack(self) -> bytes:
         """Return the record's bytes."""
         parked = None if self.parked is None else (*self.parked, self.parked_last)
-        rest: bytes = msgpack.packb(
-            (self.incarnation, self.thread_id, self.count, self.activity_ms, parked)
-        )
-        return self.epoch + (b"\1" if self.parked else b"\0") + rest
+        rest: bytes = msgpack.packb((self.thread_id, self.count, self.activity_ms, parked))
+        return self.epoch + (b"\1" if self.parked else b"\0") + u64(self.incarnation) + rest
 
     @classmethod
     def unpack(cls, data: bytes) -> ThreadRecord:
         """Return the record of `pack`'s bytes."""
-        incarnation, thread_id, count, activity_ms, parked = msgpack.unpackb(data[17:])
-        record = (data[:16], incarnation, thread_id, count, activity_ms)
+        thread_id, count, activity_ms, parked = msgpack.unpackb(data[25:])
+        record = (data[:16], int.from_bytes(data[17:25]), thread_id, count, activity_ms)
         if parked is None:
             return cls(*record)
         offset, reason, last = parked
@@ -291,9 +300,9 @@ class Row(Struct, frozen=True, gc=False):
                 versions,
                 missing,
                 self.body.type,
-                self.body.data,
+                packed_data(self.body),
                 self.metadata,
-                {k: (p.type, p.data) for k, p in self.metadata_payloads.items()},
+                {k: (p.type, packed_data(p)) for k, p in self.metadata_payloads.items()},
             )
         )
         parts.append(tail)
@@ -330,9 +339,9 @@ class Row(Struct, frozen=True, gc=False):
             parent_id,
             channels,
             timestamp_ms,
-            Payload(kind, body),
+            payload_of(kind, body),
             metadata,
-            {key: Payload(*pair) for key, pair in payloads.items()},
+            {key: payload_of(*pair) for key, pair in payloads.items()},
         )
 
 
@@ -356,14 +365,18 @@ class StoredWrite(Struct, frozen=True, gc=False):
     payload: Payload
 
 
-def pack_writes(writes: list[tuple[int, str, str, str, bytes]]) -> bytes:
-    """Return an entry of `WRITES`: (index, task path, channel, type, data) of each."""
+PackedWrite: TypeAlias = tuple[int, str, str, str, PackedData]
+"""Index, task path, channel, type, data."""
+
+
+def pack_writes(writes: Sequence[PackedWrite]) -> bytes:
+    """Return an entry of `WRITES`."""
     packed: bytes = msgpack.packb(writes)
     return packed
 
 
-def unpack_writes(data: bytes) -> list[tuple[int, str, str, str, bytes]]:
-    """Return (index, task path, channel, type, data) of each of a task's writes."""
+def unpack_writes(data: bytes) -> list[PackedWrite]:
+    """Return each of a task's writes."""
     return [tuple(item) for item in msgpack.unpackb(data)]
 
 
@@ -375,6 +388,6 @@ def stored_writes(member: bytes, data: bytes) -> list[StoredWrite]:
         at += 4 + size
     task_id = member[at + 4 :].decode()
     return [
-        StoredWrite(path, task_id, index, channel, Payload(kind, payload))
+        StoredWrite(path, task_id, index, channel, payload_of(kind, payload))
         for index, path, channel, kind, payload in unpack_writes(data)
     ]

@@ -16,15 +16,18 @@ from eventstore.codec import thread_hash
 from eventstore.events import (
     CheckpointSaved,
     CheckpointsDeleted,
+    ChunkSaved,
     RecordedEvent,
     ThreadCopied,
     ThreadDeleted,
     ThreadErased,
     WritesSaved,
+    is_void,
 )
 
 from .batch import Entry, Erased, Readable, Unreadable, independent, wanted_after, wanted_by
 from .checkpoints import checkpoint_saved, checkpoints_deleted, writes_saved
+from .chunks import chunk_scope, forget, hold, settle
 from .layout import (
     DEAD,
     NO_EVENT,
@@ -84,8 +87,38 @@ def _fold_event(entry: Readable, state: State) -> None:
     elif thread_id is not None:
         if isinstance(event, ThreadDeleted):
             _deleted(recorded, thread_id, state)
+        elif isinstance(event, ChunkSaved):
+            _fold_transient(entry, event, thread_id, state)
+        elif isinstance(event, CheckpointSaved | WritesSaved) and event.chunked_at is not None:
+            if is_void(event, recorded.timestamp_ms):
+                _fold_transient(entry, event, thread_id, state)
+            else:
+                settle(event, state)
+                _fold_append(entry, event, thread_id, state)
         elif isinstance(event, Append):
             _fold_append(entry, event, thread_id, state)
+
+
+def _fold_transient(
+    entry: Readable,
+    event: ChunkSaved | CheckpointSaved | WritesSaved,
+    thread_id: str,
+    state: State,
+) -> None:
+    """Fold a chunk or a void manifest, which may be erased from a thread that lives on.
+
+    So it leaves nothing that its tombstone does not remove: no record of a thread that has none.
+    """
+    recorded = entry.recorded
+    thread = thread_hash(thread_id)
+    record = state.thread(thread)
+    if event.incarnation > (0 if record is None else record.incarnation):
+        record = _begin(thread, event.incarnation, thread_id, state)
+    _remember(thread, recorded, epoch_of(event.incarnation), state)
+    if record is not None and record.parked is not None:
+        state.put(WAITING + thread, u64(recorded.offset), entry.packed())
+    elif record is None or event.incarnation == record.incarnation:
+        hold(recorded, event, thread, state)
 
 
 def _fold_append(entry: Readable, event: Append, thread_id: str, state: State) -> None:
@@ -129,6 +162,10 @@ def _begin(thread: bytes, incarnation: int, thread_id: str | None, state: State)
     """Begin an incarnation; what the one before it held becomes unreachable."""
     before = state.thread(thread)
     record = ThreadRecord(epoch_of(incarnation), incarnation, thread_id, 0, 0)
+    if incarnation:
+        # Chunks may be there before there is a record, and stay where they are behind a copy.
+        chunks = chunk_scope(thread, 0 if before is None else before.incarnation)
+        state.changes.members[DEAD, chunks] = True
     if before is not None:
         state.changes.members[DEAD, thread + before.epoch] = True
         if before.parked is not None:
@@ -205,10 +242,13 @@ def _fold_tombstone(entry: Erased, state: State) -> None:
     thread = thread_hash(entry.thread_id)
     key, field = RECORDS + thread, record_field(entry.event_id, entry.part)
     note, record = state.cell(key, field), state.thread(thread)
-    if note is None or record is None:
+    if note is None:
         return
     state.put(key, field, None)
     noted = unpack_noted(field, note)
+    forget(thread, noted.epoch, noted.offset, state)
+    if record is None:
+        return
     if is_copy(noted.epoch) and noted.epoch != record.epoch:
         # A copy that never became visible is erased; its scope may be swept.
         state.changes.members[DEAD, thread + noted.epoch] = True

@@ -28,6 +28,7 @@ from eventstore.log import EventLog, LogRecord
 
 from .config import ProjectorConfig
 from .noted import Noted
+from .orphans import OrphanReaper
 from .view import DeletedThread, ViewWriter
 
 SWEEPS_AT_ONCE: Final = 20
@@ -76,6 +77,7 @@ class Tidier:
         self._view = view
         self._config = config
         self._walks: defaultdict[int, _Walk] = defaultdict(_Walk)
+        self._orphans = OrphanReaper(log, view, config)
 
     async def tidy(self, partition: int, *, is_idle: Callable[[], bool]) -> None:
         """Do some steps, as long as the partition is idle.
@@ -96,6 +98,8 @@ class Tidier:
                 return
             if not await self._walk(partition, self._walks[partition]):
                 break
+        if is_idle():
+            await self._orphans.reap(partition)
         if is_idle():
             await self._nudge(partition, self._walks[partition])
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from eventstore.events import Payload
 
-from .layout import BLOCKS, VALUES, sized, u64, value_field
+from .layout import BLOCKS, CHUNKS, VALUES, sized, u64, value_field
 
 BLOCK_BYTES: Final = 4_096
 """Appending writes the tip again, half a block on average; reading 1 MB takes 256 look-ups."""
@@ -44,9 +44,9 @@ class Piece(Struct, frozen=True, gc=False):
     """A range of what is stored."""
 
     source: bytes
-    """`VALUES`: of a value that was stored whole; `BLOCKS`: of the buffer."""
+    """`VALUES`: of a value that was stored whole; `BLOCKS`: of the buffer; `CHUNKS`: of a chunk."""
     offset: int
-    """Of the event that stored the value; 0 for the buffer."""
+    """Of the event that stored the value or the chunk; 0 for the buffer."""
     start: int
     stop: int
 
@@ -138,6 +138,11 @@ def tip_field(namespace: str, channel: str) -> bytes:
     return sized(namespace) + sized(channel) + _TIP
 
 
+def is_tip(field: bytes) -> bool:
+    """Tell whether a field of `BLOCKS` is that of a tip."""
+    return field.endswith(_TIP)
+
+
 def block_field(namespace: str, channel: str, number: int) -> bytes:
     """Return the field of `BLOCKS` that holds a full block."""
     return sized(namespace) + sized(channel) + u64(number)
@@ -147,6 +152,8 @@ def fields_of(namespace: str, channel: str, piece: Piece) -> list[tuple[bytes, b
     """Return (letter, field) of each cell that reading a piece takes, the buffer's tip last."""
     if piece.source == VALUES:
         return [(VALUES, value_field(piece.offset, channel))]
+    if piece.source == CHUNKS:
+        return [(CHUNKS, u64(piece.offset))]
     numbers = range(piece.start // BLOCK_BYTES, (piece.stop - 1) // BLOCK_BYTES + 1)
     fields = [(BLOCKS, block_field(namespace, channel, number)) for number in numbers]
     return [*fields, (BLOCKS, tip_field(namespace, channel))]
@@ -160,6 +167,8 @@ def content_of(piece: Piece, cells: Sequence[bytes | None]) -> bytes | None:
             return None
         payload, _ = unpack_value(data)
         content = payload.data[piece.start : piece.stop]
+    elif piece.source == CHUNKS:
+        content = (cells[0] or b"")[piece.start : piece.stop]
     else:
         *blocks, tip = cells
         first = piece.start // BLOCK_BYTES
@@ -275,7 +284,7 @@ def _merged(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 Lookup = Callable[[Sequence[tuple[bytes, bytes]]], Sequence[bytes | None]]
-"""(letter, field) pairs of one scope → their cells."""
+"""(letter, field) pairs of one life of a thread → their cells."""
 
 
 def whole(data: bytes, channel: str, look_up: Lookup) -> bytes | None:

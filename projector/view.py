@@ -15,6 +15,7 @@ from eventstore.log import LogIdentity
 
 from .layout import Row, StoredWrite, ThreadRecord
 from .noted import Noted
+from .pending import Pending
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -187,6 +188,15 @@ class DeletedThreads:
     """Pass it to go on; None at the end."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingPage:
+    """Part of a walk over what goes from the log unless an event names it."""
+
+    entries: Sequence[Pending]
+    cursor: bytes | None
+    """Pass it to go on; None at the end."""
+
+
 class ViewWriter(Protocol):
     """The writing half. Anyone may call it at any time; compare-and-set keeps the view right."""
 
@@ -247,6 +257,13 @@ class ViewWriter(Protocol):
         """
         ...
 
+    async def pending(self, partition: int, *, cursor: bytes | None, limit: int) -> PendingPage:
+        """Return about `limit` entries of what no event has named yet, in no particular order.
+
+        A walk from None to the end meets every entry that was there all the while.
+        """
+        ...
+
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:
         """Return everything reachable in a partition: key → field → value (members: empty value).
 
@@ -261,6 +278,9 @@ class ViewWriter(Protocol):
 
 class ViewReader(Protocol):
     """The reading half. `bound`: the smallest next offset that the answer must have applied.
+
+    Payloads that lie in chunks are answered whole, however large they are. A `ChunkedPayload` that
+    is not whole, and a value without data, lacks something that is not in the view.
 
     Every method raises `ViewBehindError` below the bound or without a view, `ThreadParkedError`
     for a parked thread (listings over all threads leave parked ones out and name them), and
@@ -303,7 +323,8 @@ class ViewReader(Protocol):
     ) -> Answer[Page]:
         """Return up to `limit` checkpoints, greatest id first; equal ids in a stable order.
 
-        Without values, `values` and `writes` are empty.
+        Without values, `values` and `writes` are empty, and a body that lies in chunks is not read.
+        A page may hold fewer, so that its size is bounded.
         """
         ...
 

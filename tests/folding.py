@@ -8,11 +8,14 @@ from functools import partial
 
 from eventstore.codec import thread_hash
 from eventstore.events import NewEvent, ThreadCopied, ThreadErased
+from projector.chunks import chunk_scope, is_live_chunk_scope
 from projector.layout import (
+    CHUNKS,
     DEAD,
     HIDDEN,
     IDS,
     NEWEST,
+    PENDING,
     POISON,
     RECENT,
     RECORDS,
@@ -42,6 +45,7 @@ from projector.layout import (
     unpack_removed,
     write_member,
 )
+from projector.pending import unpack_pending
 from projector.projection import Entry, State, fold, independent, wanted_after, wanted_by
 from projector.values import unpack_value, whole
 from projector.view import Cell, Changes, Wanted
@@ -103,10 +107,20 @@ class DictView:
             elif key == RUNS:
                 kept = {m for m in members if split_run_member(m)[0] in live}
             found[key] = dict.fromkeys(kept, b"")
+        records = self._records()
+        pending = {n: unpack_pending(n, data) for n, data in found.get(PENDING, {}).items()}
+        found[PENDING] = {
+            n: entry.pack()
+            for n, entry in pending.items()
+            if not entry.is_past(records.get(entry.thread))
+        }
         return {
             key: entries
             for key, entries in found.items()
-            if entries and key != DEAD and (key[:1] not in SCOPE_LETTERS or key[1:] in live)
+            if entries
+            and key != DEAD
+            and (key[:1] not in SCOPE_LETTERS or key[1:] in live)
+            and (key[:1] != CHUNKS or is_live_chunk_scope(key[1:], records.get(key[1:17])))
         }
 
     # What it holds
@@ -152,14 +166,28 @@ class DictView:
                 found[channel] = None
             elif isinstance(ref, int):
                 data = self.cells[VALUES + scope].get(u64(ref) + channel.encode())
-                entry = None if data is None else whole(data, channel, partial(self._of, scope))
+                entry = None if data is None else whole(data, channel, partial(self._of, thread))
                 found[channel] = b"(gone)" if entry is None else unpack_value(entry)[0].data
             else:
                 found[channel] = b"(unresolved)"
         return found
 
-    def _of(self, scope: bytes, fields: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
-        return [self.cells.get(letter + scope, {}).get(name) for letter, name in fields]
+    def _of(self, thread: str, fields: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
+        chunks = chunk_scope(thread_hash(thread), self.known(thread).incarnation)
+        scopes = {CHUNKS: chunks}
+        return [
+            self.cells.get(letter + scopes.get(letter, self.scope(thread)), {}).get(name)
+            for letter, name in fields
+        ]
+
+    def chunks(self, thread: str, incarnation: int = 0) -> dict[int, bytes]:
+        """Return the chunks of a thread's incarnation by offset."""
+        cells = self.cells.get(CHUNKS + chunk_scope(thread_hash(thread), incarnation), {})
+        return {int.from_bytes(name): data for name, data in cells.items()}
+
+    def pending(self) -> set[int]:
+        """Return the offsets of what goes unless a manifest comes."""
+        return {int.from_bytes(name) for name in self.dump().get(PENDING, {})}
 
     def writes(self, thread: str, checkpoint_id: str) -> dict[tuple[str, int], bytes]:
         """Return the writes that show on a visible checkpoint, by task and index."""

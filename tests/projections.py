@@ -25,7 +25,15 @@ from eventstore.position import Position
 from eventstore.sqlite import SqliteDatabase, SqliteEventLog
 from projector.applier import Applier
 from projector.sqlite import SqliteView
-from projector.view import Changes, DeletedThreads, Loaded, Progress, ViewWriter, Wanted
+from projector.view import (
+    Changes,
+    DeletedThreads,
+    Loaded,
+    PendingPage,
+    Progress,
+    ViewWriter,
+    Wanted,
+)
 from tests.contracts.view_suite import deleted, removed, saved, wrote
 
 T = TypeVar("T")
@@ -123,6 +131,7 @@ class FaultyView:
     after_apply: Callable[[], Awaitable[None]] = nothing
     before_progress: Callable[[], Awaitable[None]] = nothing
     before_sweep: Callable[[], Awaitable[None]] = nothing
+    before_pending: Callable[[], Awaitable[None]] = nothing
     sizes: list[int] = field(default_factory=list)
     """How many offsets each successful apply passed."""
 
@@ -169,6 +178,10 @@ class FaultyView:
         self, partition: int, *, cursor: bytes | None, limit: int
     ) -> DeletedThreads:
         return await self.view.deleted_threads(partition, cursor=cursor, limit=limit)
+
+    async def pending(self, partition: int, *, cursor: bytes | None, limit: int) -> PendingPage:
+        await self.before_pending()
+        return await self.view.pending(partition, cursor=cursor, limit=limit)
 
     async def dump(self, partition: int) -> Dump:
         return await self.view.dump(partition)

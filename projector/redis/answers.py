@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,22 +85,18 @@ def writes_of(members: Sequence[bytes], entries: Sequence[bytes | None]) -> list
 
 
 def listed(
-    index: bytes, namespace: str | None, records: Sequence[bytes], entries: Iterable[list[Any]]
-) -> list[StoredCheckpoint]:
-    """Return the checkpoints of a listing; `namespace` is the one that `IDS` was read for."""
-    threads = records_of(records)
-    found: list[StoredCheckpoint] = []
-    for thread, member, reply in entries:
-        record = threads[thread]
-        if index == IDS:
-            name = namespace or ""
-            checkpoint_id = member[len(namespace_prefix(name)) :].decode()
-        elif index == TIMELINE:
-            checkpoint_id, name = split_timeline_member(member)
-        else:
-            checkpoint_id, _, name = split_newest_member(member)
-        found.append(checkpoint_of(record, name, checkpoint_id, reply))
-    return found
+    index: bytes, namespace: str | None, threads: Mapping[bytes, ThreadRecord], entry: list[Any]
+) -> StoredCheckpoint:
+    """Return a checkpoint of a listing; `namespace` is the one that `IDS` was read for."""
+    thread, member, reply = entry
+    if index == IDS:
+        name = namespace or ""
+        checkpoint_id = member[len(namespace_prefix(name)) :].decode()
+    elif index == TIMELINE:
+        checkpoint_id, name = split_timeline_member(member)
+    else:
+        checkpoint_id, _, name = split_newest_member(member)
+    return checkpoint_of(threads[thread], name, checkpoint_id, reply)
 
 
 def records_of(flat: Sequence[bytes]) -> dict[bytes, ThreadRecord]:

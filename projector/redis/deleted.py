@@ -1,12 +1,13 @@
-"""Walks over the threads that were deleted and still have records in the log."""
+"""Walks over what is to be erased from the log: deleted threads, and what nothing names."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from projector.layout import RECORDS, THREADS, ThreadRecord
+from projector.layout import PENDING, RECORDS, THREADS, ThreadRecord
 from projector.noted import Noted, unpack_noted
-from projector.view import DeletedThread, DeletedThreads
+from projector.pending import unpack_pending
+from projector.view import DeletedThread, DeletedThreads, PendingPage
 
 from .server import Server
 
@@ -28,6 +29,13 @@ async def deleted_threads(
             if notes:
                 found.append(DeletedThread(thread, record, notes, is_complete))
     return DeletedThreads(found, None if following == b"0" else following)
+
+
+async def pending(server: Server, base: bytes, *, cursor: bytes | None, limit: int) -> PendingPage:
+    """Return about `limit` entries; the cursor is HSCAN's."""
+    following, page = await _page(server, base + PENDING, cursor or b"0", limit)
+    entries = [unpack_pending(*each) for each in page.items()]
+    return PendingPage(entries, None if following == b"0" else following)
 
 
 async def _notes(server: Server, key: bytes, limit: int) -> tuple[bool, list[Noted]]:

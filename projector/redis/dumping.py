@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from projector.chunks import chunk_scope
 from projector.layout import (
     BLOCKS,
+    CHUNKS,
     HIDDEN,
     IDS,
     NEWEST,
+    PENDING,
     POISON,
     RECENT,
     RECORDS,
@@ -21,9 +24,11 @@ from projector.layout import (
     WAITING,
     WRITERS,
     WRITES,
+    ThreadRecord,
     split_newest_member,
     split_run_member,
 )
+from projector.pending import unpack_pending
 
 from .server import Server
 
@@ -43,9 +48,21 @@ async def dump(server: Server, base: bytes) -> dict[bytes, dict[bytes, bytes]]:
     for index, scope_in in ((NEWEST, _newest_scope), (RUNS, _run_scope)):
         members = await _set(server, base + index)
         found[index] = {member: b"" for member in members if scope_in(member) in live}
-    for thread in threads:
+    records = {thread: ThreadRecord.unpack(data) for thread, data in threads.items()}
+    held = await _map(server, base + PENDING)
+    pending = {name: unpack_pending(name, data) for name, data in held.items()}
+    found[PENDING] = {
+        name: held[name]
+        for name, entry in pending.items()
+        if not entry.is_past(records.get(entry.thread))
+    }
+    # Chunks are there before their thread has a record.
+    for thread in {*threads, *[entry.thread for entry in pending.values()]}:
         for letter in (RECORDS, WAITING):
             found[letter + thread] = await _map(server, base + letter + thread)
+        record = records.get(thread)
+        chunks = CHUNKS + chunk_scope(thread, 0 if record is None else record.incarnation)
+        found[chunks] = await _map(server, base + chunks)
     for scope in live:
         for letter in _SCOPE_MAPS:
             found[letter + scope] = await _map(server, base + letter + scope)

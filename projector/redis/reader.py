@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from projector.errors import ThreadParkedError
+from projector.errors import ThreadParkedError, ViewUnavailableError
+from projector.filling import size_of
 from projector.layout import (
     NEWEST,
     ThreadRecord,
@@ -27,6 +29,7 @@ from projector.view import (
 
 from . import scripts
 from .answers import Walk, checkpoint_of, listed, read_from, records_of
+from .fetching import Fetcher, MovedError
 from .keys import KeySpace
 from .scripts import Script
 from .server import Server
@@ -36,9 +39,15 @@ MAX_PAGE: Final = 250
 """Entries of one listing call: what Redis answers within a few milliseconds."""
 MAX_PAGE_WITH_VALUES: Final = 100
 MAX_RUN_PAGE: Final = 2_000
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""Once its values and writes take more, a page ends early."""
+ATTEMPTS: Final = 5
+"""How often an answer is begun that takes several calls: its thread may be deleted in between."""
 
 _LONGER: Final = 4
 """How many times longer the calls of a walk are that begins again."""
+
+T = TypeVar("T")
 
 _FOLD = b"%d" % FOLD_VERSION
 _SCOPE_BYTES = 32
@@ -80,15 +89,23 @@ class RedisReader:
         args = [thread, namespace_prefix(namespace)]
         if checkpoint_id is not None:
             args.append(checkpoint_id.encode())
-        applied, data, found_id, reply = await self._ask(
-            scripts.CHECKPOINT, partition, bound, *args
-        )
-        record = self._record(partition, data)
-        if record is None or found_id is None:
-            return Answer(applied, (record, None))
-        with read_from(self._server.name, partition):
-            found = checkpoint_of(record, namespace, found_id.decode(), reply)
-        return Answer(applied, (record, found))
+
+        async def attempt() -> Answer[tuple[ThreadRecord | None, StoredCheckpoint | None]]:
+            applied, data, found_id, reply = await self._ask(
+                scripts.CHECKPOINT, partition, bound, *args
+            )
+            record = self._record(partition, data)
+            if record is None or found_id is None:
+                return Answer(applied, (record, None))
+            fetcher = self._fetcher(partition, applied, thread, record)
+            with read_from(self._server.name, partition):
+                if reply is not None:
+                    await fetcher.complete(reply)
+                found = checkpoint_of(record, namespace, found_id.decode(), reply)
+                found = await fetcher.filled(found, with_body=True)
+            return Answer(applied, (record, found))
+
+        return await self._in_one_life(attempt)
 
     async def checkpoints(
         self,
@@ -102,14 +119,16 @@ class RedisReader:
     ) -> Answer[Page]:
         """See `ViewReader`."""
         span = span_of(selection, cursor)
-        return await self._page(partition, bound, span, limit=limit, with_values=with_values)
+        page = partial(self._page, partition, bound, span, limit=limit, with_values=with_values)
+        return await self._in_one_life(page)
 
     async def exported(
         self, partition: int, bound: int, *, thread: bytes, cursor: bytes | None, limit: int
     ) -> Answer[Page]:
         """See `ViewReader`."""
         span = export_span(thread, cursor)
-        return await self._page(partition, bound, span, limit=limit, with_values=True)
+        page = partial(self._page, partition, bound, span, limit=limit, with_values=True)
+        return await self._in_one_life(page)
 
     async def history(
         self,
@@ -152,8 +171,15 @@ class RedisReader:
                 return None
             if begin is not None:
                 walk.begin(begin)
-            if not walk.add(ancestors) or following is None:
+            if record is None:
                 return Answer(applied, walk.result())
+            fetcher = self._fetcher(partition, applied, place[0], record)
+            try:
+                await fetcher.complete_walk(ancestors)
+                if not walk.add(ancestors) or following is None:
+                    return Answer(applied, await fetcher.filled_histories(walk.result()))
+            except MovedError:
+                return None
             place = [*start[:2], b"parent", following]
 
     async def threads(
@@ -215,8 +241,38 @@ class RedisReader:
             if span.thread is not None:
                 for record in passed_over:
                     self._refuse_parked(partition, record)
-            found = listed(span.index, span.namespace, records, entries)
+            threads = records_of(records)
+            found: list[StoredCheckpoint] = []
+            size = 0
+            for entry in entries:
+                if size > PAGE_BYTES:
+                    following = entries[len(found) - 1][1]
+                    break
+                thread, _, reply = entry
+                fetcher = self._fetcher(partition, applied, thread, threads[thread])
+                if with_values and reply is not None:
+                    await fetcher.complete(reply)
+                checkpoint = listed(span.index, span.namespace, threads, entry)
+                found.append(await fetcher.filled(checkpoint, with_body=with_values))
+                size += size_of(found[-1])
         return Answer(applied, Page(found, following, passed_over))
+
+    def _fetcher(
+        self, partition: int, applied: int, thread: bytes, record: ThreadRecord
+    ) -> Fetcher:
+        """Return what fetches more of a thread's life than an answer holds that had `applied`."""
+        return Fetcher(partial(self._ask, scripts.CELLS, partition, applied), thread, record)
+
+    async def _in_one_life(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return an answer all parts of which come from one life of each thread."""
+        for _ in range(ATTEMPTS):
+            try:
+                return await attempt()
+            except MovedError:
+                continue
+        raise ViewUnavailableError(
+            self._server.name, reason=f"what is read was deleted meanwhile, {ATTEMPTS} times"
+        )
 
     async def _ask(self, script: Script, partition: int, bound: int, *args: bytes) -> list[Any]:
         """Return (position, facts…) of a view that covers the bound."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from projector.layout import Row, newest_member, run_member, split_timeline_member
 from projector.projection import FOLD_VERSION
-from projector.view import Changes, DeletedThreads, Loaded, Progress, Wanted
+from projector.view import Changes, DeletedThreads, Loaded, PendingPage, Progress, Wanted
 
 from . import scripts
 from .answers import read_from
-from .deleted import deleted_threads
+from .deleted import deleted_threads, pending
 from .dumping import dump
 from .keys import KeySpace
 from .server import Server
@@ -116,6 +116,15 @@ class RedisWriter:
         base = self._keys.generation(partition, progress.generation)
         with read_from(self._server.name, partition):
             return await deleted_threads(self._server, base, cursor=cursor, limit=limit)
+
+    async def pending(self, partition: int, *, cursor: bytes | None, limit: int) -> PendingPage:
+        """See `ViewWriter`."""
+        progress = await self.progress(partition)
+        if progress is None:
+            return PendingPage([], None)
+        base = self._keys.generation(partition, progress.generation)
+        with read_from(self._server.name, partition):
+            return await pending(self._server, base, cursor=cursor, limit=limit)
 
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:
         """See `ViewWriter`."""

@@ -6,8 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
+from eventstore.events import ChunkedPayload
+from projector.chunks import chunk_scope
 from projector.errors import ThreadParkedError
+from projector.filling import chunked_in, chunked_of, filled, filled_history, size_of
 from projector.layout import (
+    CHUNKS,
     HIDDEN,
     IDS,
     NO_EVENT,
@@ -22,11 +26,12 @@ from projector.layout import (
     checkpoint_field,
     namespace_prefix,
     stored_writes,
+    u64,
     unpack_removed,
     value_field,
     write_member,
 )
-from projector.values import whole
+from projector.values import Lookup, whole
 from projector.view import Cell, StoredCheckpoint, StoredHistory, StoredValue
 
 from .tables import BrokenIndexError, Range, Snapshot, prefixed
@@ -118,17 +123,16 @@ def newest(
 
 
 def indexed(
-    view: Snapshot, places: Sequence[Place], *, with_values: bool
+    view: Snapshot, places: Sequence[Place], *, with_values: bool, most_bytes: int | None = None
 ) -> list[StoredCheckpoint]:
-    """Return the checkpoints at places that an index names.
+    """Return the checkpoints at places that an index names; the first ones beyond `most_bytes`.
 
     Raises:
         BrokenIndexError: One of them is not there.
     """
     found: list[StoredCheckpoint] = []
-    for place, checkpoint in zip(
-        places, stored(view, places, with_values=with_values), strict=True
-    ):
+    answer = stored(view, places, with_values=with_values, most_bytes=most_bytes)
+    for place, checkpoint in zip(places, answer, strict=False):
         if checkpoint is None:
             raise BrokenIndexError(f"there is no checkpoint {place.checkpoint_id!r}")
         found.append(checkpoint)
@@ -136,9 +140,12 @@ def indexed(
 
 
 def stored(
-    view: Snapshot, places: Sequence[Place], *, with_values: bool
+    view: Snapshot, places: Sequence[Place], *, with_values: bool, most_bytes: int | None = None
 ) -> list[StoredCheckpoint | None]:
-    """Return the checkpoints at these places, None where there is none."""
+    """Return the checkpoints at these places, None where there is none.
+
+    Only the first ones once they have more than `most_bytes`.
+    """
     cells = view.cells([(ROWS + place.scope, place.name) for place in places])
     rows: list[Row | None] = []
     for place in places:
@@ -153,25 +160,31 @@ def stored(
         iter(_writes(view, known)) if with_values else repeat(())
     )
     answer: list[StoredCheckpoint | None] = []
+    size = 0
     for place, row in zip(places, rows, strict=True):
         if row is None:
             answer.append(None)
             continue
+        if most_bytes is not None and size > most_bytes:
+            break
+        look_up = _look_up(view, place.thread, place.record)
         values = {
-            channel: StoredValue(offset, _assembled(view, place.scope, channel, cells[cell]))
+            channel: StoredValue(offset, _assembled(channel, cells[cell], look_up))
             for channel, offset, cell in (_value_cells(place, row) if with_values else ())
         }
-        answer.append(
-            StoredCheckpoint(
-                place.record,
-                place.namespace,
-                place.checkpoint_id,
-                row,
-                _parent_is_removed(place, row, cells),
-                values,
-                next(writes),
-            )
+        checkpoint = StoredCheckpoint(
+            place.record,
+            place.namespace,
+            place.checkpoint_id,
+            row,
+            _parent_is_removed(place, row, cells),
+            values,
+            next(writes),
         )
+        chunked = chunked_of(checkpoint, with_body=with_values)
+        checkpoint = filled(checkpoint, _contents(chunked, look_up))
+        answer.append(checkpoint)
+        size += size_of(checkpoint)
     return answer
 
 
@@ -198,6 +211,7 @@ def history(
     cells = view.cells(list(seeds.values()))
     writes = _writes(view, chain)
     answer: dict[str, StoredHistory] = {}
+    look_up = _look_up(view, thread, record)
     for channel in channels:
         length, ref = ends.get(channel, (len(chain), None))
         steps: list[tuple[bytes, Sequence[StoredWrite]]] = []
@@ -206,11 +220,12 @@ def history(
             if of_channel:
                 steps.append((row.event_id, of_channel))
         if isinstance(ref, int):
-            seed = _assembled(view, thread + record.epoch, channel, cells[seeds[channel]])
+            seed = _assembled(channel, cells[seeds[channel]], look_up)
             answer[channel] = StoredHistory(steps, StoredValue(ref, seed))
         else:
             answer[channel] = StoredHistory(steps, None, ref)
-    return answer
+    contents = _contents(chunked_in(answer.values()), look_up)
+    return {channel: filled_history(each, contents) for channel, each in answer.items()}
 
 
 def _ancestors(
@@ -289,17 +304,32 @@ def _value_cells(place: Place, row: Row) -> list[tuple[str, int, Cell]]:
     ]
 
 
-def _assembled(view: Snapshot, scope: bytes, channel: str, data: bytes | None) -> bytes | None:
-    """Return a stored value with all its parts, None when one of them is missing."""
-    if data is None:
-        return None
+def _look_up(view: Snapshot, thread: bytes, record: ThreadRecord) -> Lookup:
+    """Return what looks up the cells of a thread's present life."""
+    live, chunks = thread + record.epoch, chunk_scope(thread, record.incarnation)
 
     def look_up(fields: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
-        wanted = [(letter + scope, name) for letter, name in fields]
+        wanted = [
+            (letter + (chunks if letter == CHUNKS else live), name) for letter, name in fields
+        ]
         cells = view.cells(wanted)
         return [cells[cell] for cell in wanted]
 
-    return whole(data, channel, look_up)
+    return look_up
+
+
+def _assembled(channel: str, data: bytes | None, look_up: Lookup) -> bytes | None:
+    """Return a stored value with all its parts, None when one of them is missing."""
+    return None if data is None else whole(data, channel, look_up)
+
+
+def _contents(payloads: Sequence[ChunkedPayload], look_up: Lookup) -> dict[int, bytes | None]:
+    """Return the bytes of the chunks of some payloads."""
+    offsets = list(dict.fromkeys([offset for each in payloads for offset, _ in each.chunks]))
+    if not offsets:
+        return {}
+    found = look_up([(CHUNKS, u64(offset)) for offset in offsets])
+    return dict(zip(offsets, found, strict=True))
 
 
 def _writes(view: Snapshot, rows: Sequence[tuple[Place, Row]]) -> list[list[StoredWrite]]:

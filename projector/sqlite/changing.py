@@ -12,6 +12,7 @@ import apsw
 from eventstore.sqlite import writing
 from eventstore.sqlite.statement import execute, row, rows
 from projector.layout import (
+    CHUNKS,
     DEAD,
     HASH_BYTES,
     NEWEST,
@@ -20,7 +21,9 @@ from projector.layout import (
     SCOPE_LETTERS,
     TIMELINE,
     Row,
+    ThreadRecord,
     checkpoint_field,
+    epoch_of,
     newest_member,
     run_member,
     split_timeline_member,
@@ -94,6 +97,10 @@ CLEAR_KEY: Final = (
         (SELECT view, key, member FROM view1_member WHERE view = ? AND key = ? LIMIT ?)
     """,
 )
+
+
+CHUNK_WEIGHT: Final = 32
+"""How many other rows a chunk counts for when rows are removed: so much longer does it take."""
 
 
 @contextlib.contextmanager
@@ -248,10 +255,19 @@ def _sweep_scope(view: Snapshot, scope: bytes, limit: int) -> int:
                 values = (view.number, letter + scope, limit - removed)
                 execute(view.connection, clear_key, values)
                 removed += view.connection.changes()
+    if removed < limit and not _needs_chunks(thread, scope):
+        some = (limit - removed) // CHUNK_WEIGHT + 1
+        execute(view.connection, CLEAR_KEY[0], (view.number, CHUNKS + scope, some))
+        removed += view.connection.changes() * CHUNK_WEIGHT
     if removed < limit:
         _execute(view.connection, REMOVE_MEMBERS, view.number, [(DEAD, scope)])
         removed += 1
     return removed
+
+
+def _needs_chunks(thread: ThreadRecord | None, scope: bytes) -> bool:
+    """Tell whether a thread still refers to chunks of a scope: a copy has another one for them."""
+    return thread is not None and scope[HASH_BYTES:] == epoch_of(thread.incarnation)
 
 
 def _unindex(view: Snapshot, scope: bytes, limit: int) -> int:

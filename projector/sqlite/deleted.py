@@ -1,13 +1,14 @@
-"""Walks over the threads that were deleted and still have records in the log."""
+"""Walks over what is to be erased from the log: deleted threads, and what nothing names."""
 
 from __future__ import annotations
 
 from typing import cast
 
 from eventstore.sqlite.statement import rows
-from projector.layout import RECORDS, THREADS, ThreadRecord
+from projector.layout import PENDING, RECORDS, THREADS, ThreadRecord
 from projector.noted import unpack_noted
-from projector.view import DeletedThread, DeletedThreads
+from projector.pending import unpack_pending
+from projector.view import DeletedThread, DeletedThreads, PendingPage
 
 from .tables import Snapshot
 
@@ -32,6 +33,15 @@ def deleted_threads(view: Snapshot | None, *, cursor: bytes | None, limit: int) 
                 notes = [unpack_noted(*each) for each in noted[:limit]]
                 found.append(DeletedThread(thread, record, notes, len(noted) <= limit))
     return DeletedThreads(found, page[-1][0] if len(page) == limit else None)
+
+
+def pending(view: Snapshot | None, *, cursor: bytes | None, limit: int) -> PendingPage:
+    """Return the next `limit` entries; the cursor is the last one's field."""
+    if view is None:
+        return PendingPage([], None)
+    page = _page(view, PENDING, after=cursor or b"", limit=limit)
+    entries = [unpack_pending(*each) for each in page]
+    return PendingPage(entries, page[-1][0] if len(page) == limit else None)
 
 
 def _page(view: Snapshot, key: bytes, *, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from projector.filling import size_of
 from projector.layout import (
     EPOCH_BYTES,
     HASH_BYTES,
@@ -90,11 +91,10 @@ def _read_places(
         if size > PAGE_BYTES:
             return found, places[start - 1][0]
         some = [place for _, place in places[start : start + step]]
-        for checkpoint in indexed(view, some, with_values=with_values):
-            found.append(checkpoint)
-            size += sum(len(value.data or b"") for value in checkpoint.values.values())
-            size += sum(len(write.payload.data) for write in checkpoint.writes)
-        start += step
+        read = indexed(view, some, with_values=with_values, most_bytes=PAGE_BYTES - size)
+        found += read
+        size += sum(map(size_of, read))
+        start += len(read)
         step *= 2
     return found, None
 

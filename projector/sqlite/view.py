@@ -22,6 +22,7 @@ from projector.view import (
     DeletedThreads,
     Loaded,
     Page,
+    PendingPage,
     Progress,
     Selection,
     StoredCheckpoint,
@@ -113,6 +114,10 @@ class SqliteView:
         return await self._read(
             partition, partial(deleted.deleted_threads, cursor=cursor, limit=limit)
         )
+
+    async def pending(self, partition: int, *, cursor: bytes | None, limit: int) -> PendingPage:
+        """Return up to `limit` entries of what no event has named yet."""
+        return await self._read(partition, partial(deleted.pending, cursor=cursor, limit=limit))
 
     async def dump(self, partition: int) -> dict[bytes, dict[bytes, bytes]]:
         """Return everything reachable in a partition."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
+from projector.chunks import is_live_chunk_scope
 from projector.layout import (
+    CHUNKS,
     DEAD,
     NEWEST,
+    PENDING,
     RUNS,
     SCOPE_LETTERS,
     THREADS,
@@ -15,6 +18,7 @@ from projector.layout import (
     split_newest_member,
     split_run_member,
 )
+from projector.pending import unpack_pending
 from projector.view import Loaded, Wanted
 
 from .tables import Snapshot
@@ -43,20 +47,25 @@ def dump(view: Snapshot) -> dict[bytes, dict[bytes, bytes]]:
         for row in view.connection.execute(statement, (view.number,)):
             key, field, value = cast("tuple[bytes, bytes, bytes]", row)
             everything.setdefault(key, {})[field] = value
-    live = {
-        thread + ThreadRecord.unpack(data).epoch
-        for thread, data in everything.get(THREADS, {}).items()
-    }
+    threads = everything.get(THREADS, {})
+    records = {thread: ThreadRecord.unpack(data) for thread, data in threads.items()}
+    live = {thread + record.epoch for thread, record in records.items()}
     everything.pop(DEAD, None)
+    pending = everything.pop(PENDING, {})
+    entries = {name: unpack_pending(name, data) for name, data in pending.items()}
+    kept = {n: pending[n] for n, e in entries.items() if not e.is_past(records.get(e.thread))}
+    if kept:
+        everything[PENDING] = kept
     for index, scope_of in ((NEWEST, _newest_scope), (RUNS, _run_scope)):
         members = everything.pop(index, {})
-        kept = {member: b"" for member in members if scope_of(member) in live}
-        if kept:
-            everything[index] = kept
+        in_live = {member: b"" for member in members if scope_of(member) in live}
+        if in_live:
+            everything[index] = in_live
     return {
         key: fields
         for key, fields in everything.items()
-        if key[:1] not in SCOPE_LETTERS or key[1:] in live
+        if (key[:1] not in SCOPE_LETTERS or key[1:] in live)
+        and (key[:1] != CHUNKS or is_live_chunk_scope(key[1:], records.get(key[1:17])))
     }
 
 

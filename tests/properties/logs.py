@@ -16,6 +16,7 @@ from eventstore.events import (
     ChannelState,
     CheckpointSaved,
     CheckpointsDeleted,
+    ChunkSaved,
     Extended,
     LogStarted,
     NewEvent,
@@ -25,6 +26,8 @@ from eventstore.events import (
 )
 from projector.projection import Entry, Erased
 from tests.contracts.view_suite import Poison, deleted, entry_of, full, saved, wrote
+
+from .uploads import Upload
 
 THREADS = ("t", "u")
 NAMESPACES = ("", "n")
@@ -36,11 +39,12 @@ Step: TypeAlias = tuple[str, str, str, str, int, int]
 
 OFTEN = ["put"] * 6 + ["write"] * 4 + ["remove"] * 2 + ["stage"] * 2 + ["erase"] * 2 + ["mark"] * 2
 RARE = ["delete", "complete", "poison", "lost poison"]
+LARGE = ["chunk"] * 4 + ["manifest"] * 2 + ["reap"]
 
 
 def steps(*, without: tuple[str, ...] = ()) -> st.SearchStrategy[list[Step]]:
     """Return random steps, to be given to `LogBuilder.build`."""
-    kinds = [kind for kind in OFTEN + RARE if kind not in without]
+    kinds = [kind for kind in OFTEN + RARE + LARGE if kind not in without]
     return st.lists(
         st.tuples(
             st.sampled_from(kinds),
@@ -72,14 +76,17 @@ class Thread:
     puts: list[Put] = field(default_factory=list[Put])
     records: dict[int, int] = field(default_factory=dict[int, int])
     """Offset of each record that is not erased → the incarnation that it belongs to."""
-    events: dict[int, bytes] = field(default_factory=dict[int, bytes])
-    """Offset → event id."""
+    events: dict[int, tuple[bytes, int]] = field(default_factory=dict[int, tuple[bytes, int]])
+    """Offset → event id and part."""
     unreadable: list[int] = field(default_factory=list[int])
     markers: list[int] = field(default_factory=list[int])
     """Offsets of those that are not erased."""
     copies: int = 0
     copy_incarnation: int | None = None
     staged: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    upload: Upload | None = None
+    orphans: list[int] = field(default_factory=list[int])
+    """Offsets of void manifests, and of chunks that no other manifest will name."""
 
 
 @dataclass
@@ -107,6 +114,9 @@ class LogBuilder:
             "lost poison": log._lost_poison,
             "erase": log._erase,
             "mark": log._mark,
+            "chunk": log._chunk,
+            "manifest": log._manifest,
+            "reap": log._reap,
         }
         for step in chosen:
             actions[step[0]](log.threads[step[1]], step)
@@ -126,18 +136,24 @@ class LogBuilder:
             gone.update(self.tombstones[offset])
         return [entry for entry in self.entries if entry.offset not in gone]
 
-    def _append(self, new: NewEvent | Poison) -> int:
+    def _append(self, new: NewEvent | Poison, upload: Upload | None = None) -> int:
         offset = len(self.entries)
-        self.entries.append(entry_of(replace(new, event_id=_event_id(offset)), offset))
+        event_id, stored_at = _event_id(offset), None
+        if upload is not None:
+            event_id, stored_at = upload.event_id, upload.stored_at
+        entry = entry_of(replace(new, event_id=event_id), offset, timestamp_ms=stored_at)
+        self.entries.append(entry)
         return offset
 
     def _append_poison(self, name: str | None) -> int:
         return self._append(Poison(name, f"bad {len(self.entries)}"))
 
-    def _record(self, thread: Thread, new: NewEvent, incarnation: int) -> int:
-        offset = self._append(new)
+    def _record(
+        self, thread: Thread, new: NewEvent, incarnation: int, upload: Upload | None = None
+    ) -> int:
+        offset = self._append(new, upload)
         thread.records[offset] = incarnation
-        thread.events[offset] = _event_id(offset)
+        thread.events[offset] = (_event_id(offset) if upload is None else upload.event_id, new.part)
         return offset
 
     def _incarnation(self, thread: Thread, number: int) -> int:
@@ -145,11 +161,24 @@ class LogBuilder:
         is_late = number == 7 and len(thread.incarnations) > 1
         return thread.incarnations[-2 if is_late else -1]
 
-    def _put(self, thread: Thread, step: Step, copy_id: bytes | None = None) -> None:
-        _, name, namespace, checkpoint_id, x, y = step
-        incarnation = self._incarnation(thread, x)
+    def _life_of(
+        self, thread: Thread, number: int, copy_id: bytes | None, upload: Upload | None
+    ) -> int:
+        if upload is not None:
+            return upload.incarnation
         if copy_id is not None and thread.copy_incarnation is not None:
-            incarnation = thread.copy_incarnation
+            return thread.copy_incarnation
+        return self._incarnation(thread, number)
+
+    def _put(
+        self,
+        thread: Thread,
+        step: Step,
+        copy_id: bytes | None = None,
+        upload: Upload | None = None,
+    ) -> None:
+        _, name, namespace, checkpoint_id, x, y = step
+        incarnation = self._life_of(thread, x, copy_id, upload)
         before = [put for put in thread.puts if put.namespace == namespace]
         parent = before[-1 - y % len(before)] if before and y < 6 else None
         channels = {
@@ -170,8 +199,10 @@ class LogBuilder:
             event = new.event
             assert isinstance(event, CheckpointSaved)
             new = replace(new, event=replace(event, parent_event=parent.event.event_id))
-        offset = self._record(thread, new, incarnation)
-        new = replace(new, event_id=_event_id(offset))
+        if upload is not None:
+            new = replace(new, event=upload.manifest(new.event, CHANNELS[0]))
+        offset = self._record(thread, new, incarnation, upload)
+        new = replace(new, event_id=thread.events[offset][0])
         thread.puts.append(Put(new, offset, namespace, checkpoint_id))
 
     def _channel(self, thread: Thread, channel: str, parent: Put | None, kind: int) -> ChannelState:
@@ -189,11 +220,15 @@ class LogBuilder:
             return ChannelState(offset, _extended(parent, offset))
         return ChannelState(offset, full(b"%s at %d" % (channel.encode(), offset)))
 
-    def _write(self, thread: Thread, step: Step, copy_id: bytes | None = None) -> None:
+    def _write(
+        self,
+        thread: Thread,
+        step: Step,
+        copy_id: bytes | None = None,
+        upload: Upload | None = None,
+    ) -> None:
         _, name, namespace, checkpoint_id, x, y = step
-        incarnation = self._incarnation(thread, x)
-        if copy_id is not None and thread.copy_incarnation is not None:
-            incarnation = thread.copy_incarnation
+        incarnation = self._life_of(thread, x, copy_id, upload)
         data = b"write at %d" % len(self.entries)
         new = wrote(
             name,
@@ -204,7 +239,9 @@ class LogBuilder:
             incarnation=incarnation,
             copy_id=copy_id,
         )
-        self._record(thread, new, incarnation)
+        if upload is not None:
+            new = replace(new, event=upload.manifest(new.event, CHANNELS[0]))
+        self._record(thread, new, incarnation, upload)
 
     def _remove(self, thread: Thread, step: Step) -> None:
         _, name, namespace, checkpoint_id, x, y = step
@@ -230,16 +267,62 @@ class LogBuilder:
         if thread.copy_incarnation is None:
             return
         copy_id = _copy_id(step[1], thread.copies)
+        if thread.upload is not None and thread.upload.copy_id is not None:
+            self._abandon(thread)
         event = ThreadCopied(copy_id, "source", thread.copy_incarnation, len(thread.staged))
         self._record(thread, NewEvent(step[1], event), thread.copy_incarnation)
         thread.copies += 1
         thread.copy_incarnation = None
         thread.staged = set()
 
+    def _chunk(self, thread: Thread, step: Step) -> None:
+        """Append a chunk, of a new upload when there is none under way."""
+        upload = thread.upload
+        if upload is None:
+            offset, copy_id = len(self.entries), None
+            incarnation = self._incarnation(thread, step[4])
+            if step[5] == 6 and thread.copy_incarnation is not None:
+                incarnation = thread.copy_incarnation
+                copy_id = _copy_id(step[1], thread.copies)
+            upload = thread.upload = Upload(_event_id(offset), incarnation, copy_id)
+        data = b"chunk at %d" % len(self.entries)
+        event = ChunkSaved(upload.incarnation, data)
+        new = NewEvent(step[1], event, part=1 + len(upload.chunks))
+        upload.chunks[self._record(thread, new, upload.incarnation, upload)] = data
+
+    def _manifest(self, thread: Thread, step: Step) -> None:
+        """Append what the chunks are for, in time or not."""
+        upload, thread.upload = thread.upload, None
+        if upload is None:
+            return
+        offset = len(self.entries)
+        upload.is_late = step[5] == 7
+        if step[4] % 3 == 2:
+            self._write(thread, step, upload.copy_id, upload)
+        else:
+            self._put(thread, step, upload.copy_id, upload)
+            if upload.copy_id is not None and not upload.is_late:
+                thread.staged.add((step[2], step[3]))
+        if upload.is_late:
+            thread.orphans += [offset, *upload.chunks]
+
+    def _abandon(self, thread: Thread) -> None:
+        if thread.upload is not None:
+            thread.orphans += thread.upload.chunks
+            thread.upload = None
+
+    def _reap(self, thread: Thread, step: Step) -> None:
+        """Append tombstones of what no manifest names, in any order."""
+        if step[4] < 4:
+            self._abandon(thread)
+        for _ in range(min(len(thread.orphans), 1 + step[5])):
+            offset = thread.orphans.pop(step[4] % len(thread.orphans))
+            self._tombstone(thread, step[1], offset)
+
     def _poison(self, thread: Thread, step: Step) -> None:
         offset = self._append_poison(step[1])
         thread.unreadable.append(offset)
-        thread.events[offset] = _event_id(offset)
+        thread.events[offset] = (_event_id(offset), 0)
         # It names no incarnation: its place tells.
         thread.records[offset] = offset
 
@@ -261,14 +344,14 @@ class LogBuilder:
             return
         marker = self._append(NewEvent(None, ThreadErased(thread_hash(step[1]), last)))
         self._tombstone(thread, step[1], last)
-        thread.events[marker] = _event_id(marker)
+        thread.events[marker] = (_event_id(marker), 0)
         for before in thread.markers:
             self._tombstone(thread, thread_hash(step[1]).hex(), before)
         thread.markers = [marker]
 
     def _tombstone(self, thread: Thread, name: str, offset: int) -> None:
         at = len(self.entries)
-        self.entries.append(Erased(at, name, thread.events[offset], 0))
+        self.entries.append(Erased(at, name, *thread.events[offset]))
         self.tombstones.setdefault(offset, []).append(at)
         thread.records.pop(offset, None)
 

@@ -14,11 +14,13 @@ from eventstore.events import (
     CheckpointSaved,
     CheckpointsDeleted,
     ChunkedPayload,
+    ChunkSaved,
     Empty,
     Event,
     Extended,
     Full,
     Inherited,
+    Payload,
     RecordedEvent,
     Referenced,
     ThreadCopied,
@@ -50,6 +52,9 @@ class Checkpoint:
     run_id: object
     writes: Writes
     """Of this checkpoint's life; shared with what replaces it."""
+    body: Value
+    user: Value
+    """The metadata under this key, where it is a payload."""
 
 
 @dataclass
@@ -64,6 +69,14 @@ class Life:
     """The last one that was removed under each name."""
     stored: dict[tuple[int, str], bytes] = field(default_factory=dict[tuple[int, str], bytes])
     """(offset, channel) → the value that this event stored."""
+    chunks: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    """Offset → bytes; of the thread, so that copies share them with what they replace."""
+
+    def content(self, payload: Payload) -> bytes:
+        if not isinstance(payload, ChunkedPayload):
+            return payload.data
+        parts = [self.chunks.get(offset) for offset, _ in payload.chunks]
+        return MISSING if None in parts else b"".join([part or b"" for part in parts])
 
     def save(self, recorded: RecordedEvent, event: CheckpointSaved) -> None:
         name = (event.namespace, event.checkpoint_id)
@@ -72,6 +85,8 @@ class Life:
         for channel, state in event.channels.items():
             if isinstance(state.value, Full):
                 self.stored[recorded.offset, channel] = state.value.payload.data
+            elif isinstance(state.value, ChunkedPayload):
+                self.stored[recorded.offset, channel] = self.content(state.value)
             elif isinstance(state.value, Extended):
                 self.extend(recorded.offset, channel, state.value)
             channels[channel] = (state.version, self.value(recorded, channel, state, parent))
@@ -82,6 +97,8 @@ class Life:
             channels,
             event.metadata.get("run_id"),
             self.writes.setdefault(name, {}),
+            self.content(event.body),
+            self.content(event.metadata_payloads["user"]) if event.metadata_payloads else None,
         )
         self.put[recorded.event_id] = self.checkpoints[name] = checkpoint
 
@@ -114,7 +131,7 @@ class Life:
         for write in event.writes:
             place = (event.task_id, write.index)
             if write.index < 0 or place not in writes:
-                writes[place] = (write.channel, write.payload.data)
+                writes[place] = (write.channel, self.content(write.payload))
 
     def remove(self, event: CheckpointsDeleted) -> None:
         for name in event.checkpoints:
@@ -164,6 +181,11 @@ class Thread:
     copies: dict[bytes, Life] = field(default_factory=dict[bytes, Life])
     parked_at: int | None = None
 
+    def life_of(self, copy_id: bytes | None) -> Life:
+        if copy_id is None:
+            return self.life
+        return self.copies.setdefault(copy_id, Life(chunks=self.life.chunks))
+
 
 @dataclass
 class Reference:
@@ -188,15 +210,19 @@ class Reference:
         if isinstance(event, ThreadDeleted):
             thread.incarnation = recorded.offset
             thread.life = Life()
+            thread.copies = {}
             thread.parked_at = None
             return
         if thread.parked_at is not None or isinstance(event, ThreadErased):
             return
-        if getattr(event, "incarnation", 0) < thread.incarnation:
+        late_from = (getattr(event, "chunked_at", None) or 1 << 60) + 3_600_001
+        is_late = recorded.timestamp_ms >= late_from
+        if is_late or getattr(event, "incarnation", 0) < thread.incarnation:
             return
-        copy_id: bytes | None = getattr(event, "copy_id", None)
-        life = thread.life if copy_id is None else thread.copies.setdefault(copy_id, Life())
+        life = thread.life_of(getattr(event, "copy_id", None))
         match event:
+            case ChunkSaved():
+                life.chunks[recorded.offset] = event.data
             case CheckpointSaved():
                 life.save(recorded, event)
             case WritesSaved():

@@ -66,7 +66,7 @@ async def delivered(
             return await view.dump(0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=1500)
 @given(steps(), deliveries)
 def test_view_does_not_depend_on_the_delivery(chosen: list[Step], plan: list[Delivery]) -> None:
     """Any split into batches, repetition and restart ends in the same view."""
@@ -86,7 +86,7 @@ def test_view_does_not_depend_on_what_was_erased(chosen: list[Step], data: st.Da
     assert whole(log.without(everything, dropped_tombstones=everything)) == whole(log.entries)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=1500)
 @given(steps())
 def test_answers_are_what_the_log_means(chosen: list[Step]) -> None:
     """Each question is answered as an independent reading of the same log answers it."""
@@ -147,6 +147,9 @@ async def compare_checkpoint(
         assert found.row.event_id == expected.event_id
         assert channels_of(found) == expected.channels
         assert writes_of(found) == expected.writes
+        assert found.row.body.data == expected.body
+        user = found.row.metadata_payloads.get("user")
+        assert (None if user is None else user.data) == expected.user
         parent = expected.parent
         is_removed = parent in life.removed and parent not in life.checkpoints
         assert found.parent_is_removed == is_removed
@@ -174,6 +177,7 @@ async def compare_listings(
         expected = expected_of(reference, checkpoint)
         assert channels_of(checkpoint) == expected.channels
         assert writes_of(checkpoint) == expected.writes
+        assert checkpoint.row.body.data == expected.body
     threads = (await view.threads(0, 0, cursor=None, limit=9)).value
     assert {record.thread_id for record, _ in threads.threads} == {name[0] for name in shown}
     for record, newest in threads.threads:

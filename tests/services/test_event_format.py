@@ -72,6 +72,6 @@ async def test_ten_lines_read_the_topic_without_us(kafka_bootstrap: str, topic: 
     assert [columns[2] for columns in printed[:1]] == ["log.started"]
     assert set(shown) == {body.type_name for body in BODIES.values()}
     assert shown["checkpoint.saved"][3] == "thread/1"
-    record = golden("checkpoint.saved.v1")
+    record = golden("checkpoint.saved.v2")
     assert record.value is not None
     assert shown["checkpoint.saved"][4] == msgpack.unpackb(record.value)

@@ -7,7 +7,8 @@ if redis.call('HGET', KEYS[1], 'g') ~= generation then
 end
 local base = base_of(generation)
 local thread = string.sub(scope, 1, 16)
-if scope_of(thread, redis.call('HGET', base .. 't', thread)) == scope then
+local record = redis.call('HGET', base .. 't', thread)
+if scope_of(thread, record) == scope then
   redis.call('ZREM', base .. 's', scope)
   return redis.call('EXISTS', base .. 's')
 end
@@ -26,6 +27,10 @@ if redis.call('EXISTS', keys[3]) == 1 then
 end
 for letter in string.gmatch('codvbwxi', '.') do
   redis.call('UNLINK', base .. letter .. scope)
+end
+-- Where the thread lives in a copy, chunks still lie by its incarnation.
+if chunk_scope_of(thread, record) ~= scope then
+  redis.call('UNLINK', base .. 'k' .. scope)
 end
 redis.call('ZREM', base .. 's', scope)
 return redis.call('EXISTS', base .. 's')

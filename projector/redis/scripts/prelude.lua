@@ -25,6 +25,13 @@ local function scope_of(thread, record)
   return thread .. (record and string.sub(record, 1, 16) or NO_EPOCH)
 end
 
+-- Where chunks lie: by the thread's incarnation, 8 bytes behind the parked flag, as it stays the same
+-- when a copy becomes the thread's life.
+local function chunk_scope_of(thread, record)
+  local half = string.rep('\0', 8)
+  return thread .. half .. (record and string.sub(record, 18, 25) or half)
+end
+
 local function is_parked(record)
   return string.byte(record, 17) ~= 0
 end

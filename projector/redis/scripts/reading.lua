@@ -35,6 +35,8 @@ local function size_of(list)
   for n = 1, #list do
     if type(list[n]) == 'table' then
       size = size + size_of(list[n])
+    elseif type(list[n]) == 'number' then
+      size = size + list[n]
     elseif list[n] then
       size = size + #list[n]
     end
@@ -42,15 +44,39 @@ local function size_of(list)
   return size
 end
 
--- The writes on a checkpoint in the life that its row belongs to: members, entries.
-local function writes_of(scope, field, row)
+local INLINE = 1048576 -- bytes of values and writes that stand in the answer of one checkpoint
+
+-- Cells of a map as far as they fit into `left` bytes; of any other one its size, for the caller to
+-- fetch it by another call. Returns them, and what is left then.
+local function get_fitting(key, names, left)
+  local found, fitting, places = {}, {}, {}
+  for n = 1, #names do
+    local size = redis.call('HSTRLEN', key, names[n])
+    if size > left then
+      found[n] = size
+    else
+      left = left - size
+      fitting[#fitting + 1] = names[n]
+      places[#places + 1] = n
+    end
+  end
+  local cells = get_all(key, fitting)
+  for n = 1, #cells do
+    found[places[n]] = cells[n]
+  end
+  return found, left
+end
+
+-- The writes on a checkpoint in the life that its row belongs to: members, entries as far as they
+-- fit into `left` bytes.
+local function writes_of(scope, field, row, left)
   local prefix = field .. string.sub(row, 25, 28)
   local members =
     redis.call('ZRANGEBYLEX', base .. 'x' .. scope, '[' .. prefix, '(' .. prefix .. '\255')
   if #members == 0 then
     return members, members
   end
-  return members, get_all(base .. 'w' .. scope, members)
+  return members, (get_fitting(base .. 'w' .. scope, members, left))
 end
 
 -- A checkpoint without values and writes: {row, parent is removed}.
@@ -101,17 +127,34 @@ local function add_from_buffer(parts, scope, buffer, start, stop)
   return found
 end
 
+-- Returns how many bytes the pieces have that begin at `at`, and whether some of them are chunks.
+local function weigh(entry, count, at)
+  local size, has_chunks = 0, false
+  local source, start, stop
+  for _ = 1, count do
+    source, start, stop, at = struct.unpack('>c1xxxxxxxxI8I8', entry, at)
+    size = size + stop - start
+    has_chunks = has_chunks or source == 'k'
+  end
+  return size, has_chunks
+end
+
 -- Returns an entry with the contents of its pieces in their place, as a list of parts to be joined;
--- a whole value as it is; false when a piece is missing.
-local function assembled(scope, name, entry)
-  local count = entry and struct.unpack('>I2', entry) or 0
+-- a whole value as it is; false when a piece is missing; its size when it does not fit into `left`
+-- bytes, or has chunks. Returns what is left then, too.
+local function assembled(scope, name, entry, left)
+  local count = type(entry) == 'string' and struct.unpack('>I2', entry) or 0
   if count == 0 then
-    return entry
+    return entry, left
   end
   local at = content_at(entry)
   local namespace, source, offset, start, stop
   local parts = {string.sub(entry, 1, at - 1)}
   namespace, parts[2], at = struct.unpack('>I4c0I2c0', entry, at)
+  local size, has_chunks = weigh(entry, count, at)
+  if size > left or has_chunks then
+    return size, left
+  end
   local buffer = sized(namespace) .. sized(name)
   for n = 1, count do
     source, offset, start, stop, at = struct.unpack('>c1c8I8I8', entry, at)
@@ -127,10 +170,10 @@ local function assembled(scope, name, entry)
       end
     end
     if found ~= stop - start then
-      return false
+      return false, left
     end
   end
-  return parts
+  return parts, left - size
 end
 
 -- A checkpoint with all that belongs to it: {row, parent is removed, values, members, writes}.
@@ -142,11 +185,11 @@ local function whole(scope, namespace, field, row)
       names[#names + 1] = name
     end
   end)
-  local values = get_all(base .. 'v' .. scope, fields)
+  local values, left = get_fitting(base .. 'v' .. scope, fields, INLINE)
   for n, name in ipairs(names) do
-    values[n] = assembled(scope, name, values[n])
+    values[n], left = assembled(scope, name, values[n], left)
   end
-  local members, writes = writes_of(scope, field, row)
+  local members, writes = writes_of(scope, field, row, left)
   local found = bare(scope, namespace, row)
   found[3], found[4], found[5] = values, members, writes
   return found

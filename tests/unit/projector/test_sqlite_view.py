@@ -219,7 +219,7 @@ class TestBounds:
         self, projection: Projection, monkeypatch: pytest.MonkeyPatch, *, is_export: bool
     ) -> None:
         """The cursor of a page that ended early goes on behind the last one that it holds."""
-        monkeypatch.setattr(listing, "PAGE_BYTES", 5)
+        monkeypatch.setattr(listing, "PAGE_BYTES", 160)
         ids = [f"{number:02}" for number in range(11)]
         await projection.feed(*(saved("t", name, {"a": b"AA"}) for name in ids))
         view, cursor, pages = projection.view, None, list[list[str]]()
@@ -235,7 +235,7 @@ class TestBounds:
             if cursor is None:
                 break
         assert [name for page in pages for name in page] == (ids if is_export else ids[::-1])
-        assert [len(page) for page in pages] == [4, 4, 3]
+        assert [len(page) for page in pages] == [5, 5, 1]
 
     @pytest.mark.parametrize("count", [0, 1, 2, 127, 128, 129, 300])
     async def test_any_number_of_cells_is_loaded(self, view: SqliteView, count: int) -> None:
