@@ -24,8 +24,8 @@ BLOCK_BYTES: Final = 4_096
 INLINE_BYTES: Final = 64
 """A longer beginning is put into the buffer: otherwise every later version would repeat it."""
 
-MAX_PIECES: Final = 1_024
-"""What a read follows within about a millisecond. Writers store the whole value long before."""
+MAX_PIECES: Final = 65_535
+"""What the entry's count can hold. Writers store the whole value long before: see `bases`."""
 
 _TIP: Final = b"\xff" * 8
 

@@ -64,7 +64,8 @@ class Lineage:
     def under_way(self, thread_id: str, *, since: int) -> Known | None:
         """Return a thread's latest put that has not ended, or had not at the time `since`."""
         with self._lock:
-            for known in reversed(self._threads.get(thread_id, {}).values()):
+            thread = self._threads.get(thread_id, OrderedDict())
+            for known in reversed(thread.values()):
                 if known.is_under_way or known.put_at > since:
                     return known
         return None
