@@ -32,6 +32,10 @@ from .place import Place
 LARGE_BYTES: Final = 1024 * 1024
 """A checkpoint with more new bytes is encoded on another OS thread."""
 
+MAX_NEW_BYTES: Final = 384 * 1024
+"""New bytes that one event's ranges are put between, together. A value that grew by more is stored
+whole: that may lie in chunks of its own."""
+
 
 class Encoder:
     """Makes the event of one checkpoint. Pure but for the bases that it is given."""
@@ -84,6 +88,7 @@ class ValueEncoder:
         self._place = place
         self._event_id = event_id
         self._bases = bases
+        self._new_bytes = 0
         self.stored: dict[str, Base] = {}
         """Channels whose values others may extend once the event is acknowledged."""
 
@@ -111,8 +116,10 @@ class ValueEncoder:
             self.stored[channel] = base
             return Referenced(base.event_id, offset)
         pieces = base.pieces + self._new_pieces(channel, base, found)
-        if pieces > MAX_PIECES:
+        new_bytes = self._new_bytes + len(found.head) + len(found.tail)
+        if pieces > MAX_PIECES or new_bytes > MAX_NEW_BYTES:
             return self._full(channel, payload, index)
+        self._new_bytes = new_bytes
         self.stored[channel] = Base(index, pieces, self._event_id)
         if found.tail:
             self._bases.appended(self._place.buffer(channel), self._event_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
+import msgpack
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
     ChannelVersions,
@@ -48,6 +49,9 @@ from .place import (
 MAX_CHANNELS: Final = 65_535
 MAX_NAME_BYTES: Final = 65_535
 """Of a channel or of a serializer's type: what a row's two-byte counts can hold."""
+
+MAX_PLAIN_BYTES: Final = 64 * 1024
+"""Longer metadata is left to the serializer too: as a payload it may lie in chunks of its own."""
 
 MAX_PLAIN_DEPTH: Final = 32
 """Metadata nested deeper than this is left to the serializer."""
@@ -324,11 +328,21 @@ def _split_metadata(
         if not _is_encodable(key):
             raise InvalidConfigError("metadata", reason=f"{key!r} is not encodable as UTF-8")
         copied = _plain_copy(value)
-        if copied is _NOT_PLAIN:
+        if copied is _NOT_PLAIN or _is_long(copied):
             payloads[key] = _payload(serde, value)
         else:
             plain[key] = copied
     return plain, payloads
+
+
+def _is_long(value: object) -> bool:
+    if isinstance(value, str | bytes):
+        return len(value) > MAX_PLAIN_BYTES
+    return (
+        bool(value)
+        and isinstance(value, list | dict)
+        and (len(cast("bytes", msgpack.packb(value))) > MAX_PLAIN_BYTES)
+    )
 
 
 def _plain_copy(value: object, depth: int = 0) -> object:

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from langchain_core.runnables import RunnableConfig
 
 from eventstore.events import (
+    CheckpointSaved,
     CheckpointsDeleted,
     Event,
     NewEvent,
     ThreadDeleted,
+    WritesSaved,
     new_event_id,
 )
 from eventstore.log import Appended, EventLog
@@ -24,6 +26,7 @@ from .mapping import CheckpointDraft, TaskWrites, known_of, writes_event
 from .order import CallOrder
 from .place import Place, ReadLevel
 from .reading import Reader
+from .uploading import MAX_INLINE_BYTES, inline_size, upload
 
 
 class Writer:
@@ -95,7 +98,7 @@ class Writer:
                 event = await asyncio.to_thread(encoder.event, incarnation)
             else:
                 event = encoder.event(incarnation)
-            appending = self._log.append(NewEvent(place.thread_id, event, event_id))
+            appending = await self._append(place.thread_id, event, event_id)
             own = Known(
                 incarnation,
                 event_id,
@@ -137,7 +140,16 @@ class Writer:
             else:
                 incarnation = known.incarnation
             event = writes_event(place, parts, incarnation=incarnation)
-            return self._log.append(NewEvent(place.thread_id, event))
+            return await self._append(place.thread_id, event, new_event_id())
+
+    async def _append(self, thread_id: str, event: Event, event_id: bytes) -> Awaitable[Appended]:
+        """Hand an event to the log, whatever its size."""
+        if (
+            isinstance(event, CheckpointSaved | WritesSaved)
+            and inline_size(event) > MAX_INLINE_BYTES
+        ):
+            return await upload(self._log, thread_id, event, event_id)
+        return self._log.append(NewEvent(thread_id, event, event_id))
 
     async def delete_thread(self, thread_id: str) -> None:
         """Append the deletion of a thread; what the saver knew of it is forgotten."""
@@ -179,7 +191,7 @@ class Writer:
         appending: list[Awaitable[Appended]] = []
         async with self._order.enter(thread_id):
             for event_id, event in events:
-                appending.append(self._log.append(NewEvent(thread_id, event, event_id)))
+                appending.append(await self._append(thread_id, event, event_id))
         places = await asyncio.gather(*appending)
         for place in places:
             await self._saw(place)
