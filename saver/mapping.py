@@ -341,7 +341,7 @@ def _is_long(value: object) -> bool:
     return (
         bool(value)
         and isinstance(value, list | dict)
-        and (len(cast("bytes", msgpack.packb(value))) > MAX_PLAIN_BYTES)
+        and (len(msgpack.packb(value)) > MAX_PLAIN_BYTES)
     )
 
 

@@ -24,6 +24,7 @@ from projector.view import (
     ThreadPage,
 )
 
+from . import soundness
 from .place import Place, ReadLevel
 
 T = TypeVar("T")
@@ -70,7 +71,10 @@ class Reader:
             namespace=place.namespace,
             checkpoint_id=place.checkpoint_id,
         )
-        return await self._ask(partition, level, ask)
+        record, stored = await self._ask(partition, level, ask)
+        if stored is not None:
+            soundness.check(partition, stored)
+        return record, stored
 
     async def is_removed(self, place: Place, level: ReadLevel) -> bool:
         """Tell whether the checkpoint that the place names was removed."""
@@ -99,7 +103,9 @@ class Reader:
             checkpoint_id=place.checkpoint_id,
             channels=channels,
         )
-        return await self._ask(partition, level, ask)
+        found = await self._ask(partition, level, ask)
+        soundness.check_history(partition, place.thread_id, found)
+        return found
 
     async def run(self, run_id: str, level: ReadLevel) -> list[tuple[ThreadRecord, str, str]]:
         """Return (thread, namespace, checkpoint id) of every checkpoint of a run."""
@@ -120,6 +126,8 @@ class Reader:
                 self._view.exported, partition, thread=name, cursor=cursor, limit=LIST_PAGE
             )
             page = await self._at(partition, bounds[partition], ask)
+            for stored in page.checkpoints:
+                soundness.check(partition, stored)
             yield page
             cursor = page.cursor
             if cursor is None:
@@ -207,6 +215,7 @@ class Reader:
             page = await self._at(partition, bound, ask)
             parked += [(partition, record) for record in page.parked]
             for stored in page.checkpoints:
+                soundness.check(partition, stored)
                 yield stored
             cursor = page.cursor
             if cursor is None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 
-from eventstore.errors import EventTooLargeError
+from eventstore.codec import thread_hash
+from eventstore.errors import EventTooLargeError, ValueCorruptedError
 from eventstore.events import CHUNK_BYTES
 from langgraph.checkpoint.kafka import AsyncKafkaSaver
+from projector.errors import ValueUnresolvedError
+from projector.layout import CHUNKS
+from projector.view import Changes
 from saver import uploading
 from saver.uploading import MAX_INLINE_BYTES
 
@@ -44,7 +49,8 @@ async def put(
 ) -> RunnableConfig:
     place: RunnableConfig = {"configurable": {"checkpoint_ns": "", **config["configurable"]}}
     made = checkpoint(version, **values)
-    return await saver.aput(place, made, metadata or {}, made["channel_versions"])
+    told: Any = metadata or {}
+    return await saver.aput(place, made, told, made["channel_versions"])
 
 
 EDGES = [0, 1] + [
@@ -145,3 +151,59 @@ async def test_too_large_is_refused_before_anything_is_stored(
     after = (await saver._engine.log.end_position([partition])).next_offset(partition)
     assert after == before
     assert await saver.aget_tuple(thread) is None
+
+
+async def spoil_chunks(
+    saver: AsyncKafkaSaver, thread: RunnableConfig, spoilt: Callable[[bytes], bytes | None]
+) -> None:
+    """Change what the view holds of a thread's chunks."""
+    view, log = saver._engine._view, saver._engine.log
+    thread_id = thread["configurable"]["thread_id"]
+    partition = log.partition_of(thread_id)
+    progress = await view.progress(partition)
+    assert progress is not None
+    scope = CHUNKS + thread_hash(thread_id)
+    dump = await view.dump(partition)
+    cells: dict[tuple[bytes, bytes], bytes | None] = {
+        (key, name): spoilt(data)
+        for key, fields in dump.items()
+        if key.startswith(scope)
+        for name, data in fields.items()
+    }
+    assert cells
+    changes = Changes(cells=cells)
+    assert await view.apply(partition, expected=progress, changes=changes, reached=progress)
+
+
+@pytest.mark.parametrize("where", ["state", "metadata", "writes"])
+@pytest.mark.parametrize(
+    ("spoilt", "error"),
+    [
+        (lambda _: None, ValueUnresolvedError),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), ValueCorruptedError),
+    ],
+    ids=["lost", "changed"],
+)
+async def test_lost_or_changed_chunks_are_errors(
+    saver: AsyncKafkaSaver,
+    thread: RunnableConfig,
+    where: str,
+    spoilt: Callable[[bytes], bytes | None],
+    error: type[Exception],
+) -> None:
+    """A payload of which a chunk is missing or wrong is never a shorter or another one."""
+    large = incompressible(MAX_INLINE_BYTES + 1)
+    saved = await put(
+        saver,
+        thread,
+        1,
+        {"plain": large if where == "metadata" else b""},
+        state=large if where == "state" else b"small",
+    )
+    await saver.aput_writes(saved, [("state", large if where == "writes" else b"")], "task")
+    assert await saver.aget_tuple(saved) is not None
+    await spoil_chunks(saver, saved, spoilt)
+    with pytest.raises(error):
+        await saver.aget_tuple(saved)
+    with pytest.raises(error):
+        _ = [each async for each in saver.alist(thread)]
