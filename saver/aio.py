@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -18,12 +19,14 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from eventstore.log import EventLog
+from projector.filling import size_of
 from projector.view import CheckpointView
 
 from .blocking import BlockingMethods
 from .config import KafkaSaverConfig, SaverSettings
 from .copying import copy_thread
 from .delta import history_of
+from .encoding import LARGE_BYTES
 from .listing import matches, selection_of
 from .mapping import (
     known_of,
@@ -149,14 +152,22 @@ class AsyncKafkaSaver(BlockingMethods):
         if stored is None:
             return None
         partition = self._engine.log.partition_of(place.thread_id)
+
+        def decoded() -> tuple[dict[str, int], CheckpointTuple]:
+            found = tuple_of(self.serde, partition, place.thread_id, stored)
+            return self._engine.bases.warm(place.thread_id, stored), found
+
+        # Others want the loop meanwhile.
+        is_large = size_of(stored) > LARGE_BYTES
+        values, found = await asyncio.to_thread(decoded) if is_large else decoded()
         lineage.remember(
             place.thread_id,
             place.namespace,
             stored.checkpoint_id,
-            known_of(stored, self._engine.bases.warm(place.thread_id, stored)),
+            known_of(stored, values),
             read_since=began_at,
         )
-        return tuple_of(self.serde, partition, place.thread_id, stored)
+        return found
 
     async def alist(
         self,
@@ -193,7 +204,9 @@ class AsyncKafkaSaver(BlockingMethods):
                 if whole is None:
                     continue
                 stored = whole  # noqa: PLW2901 - the same checkpoint, with its values
-            yield tuple_of(self.serde, partition_of(owner), owner, stored)
+            args = self.serde, partition_of(owner), owner, stored
+            is_large = size_of(stored) > LARGE_BYTES
+            yield await asyncio.to_thread(tuple_of, *args) if is_large else tuple_of(*args)
             found += 1
             if found == limit:
                 return

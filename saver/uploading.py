@@ -69,8 +69,11 @@ async def upload(
             what = f"a payload of {type(event).__name__}"
             raise EventTooLargeError(what, size=len(payload.data), limit=MAX_PAYLOAD_BYTES)
     chunks = _Chunks(log, thread_id, event.incarnation, event_id)
+    known = _digests(event)
     # By identity: equal payloads may be chosen or not.
-    moved = {id(payload): await chunks.append(payload) for payload in chosen}
+    moved = {
+        id(payload): await chunks.append(payload, known.get(id(payload))) for payload in chosen
+    }
     manifest = _with(event, moved, chunks.first_time())
     appending = log.append(NewEvent(thread_id, manifest, event_id))
     return asyncio.ensure_future(_verified(manifest, appending))
@@ -97,9 +100,10 @@ class _Chunks:
         self._part = 0
         self._first_time: int | None = None
 
-    async def append(self, payload: Payload) -> ChunkedPayload:
+    async def append(self, payload: Payload, digest: bytes | None) -> ChunkedPayload:
         """Append a payload's chunks, and return it as it stands in the event."""
-        digest = await asyncio.to_thread(digest_of, payload.data)
+        if digest is None:
+            digest = await asyncio.to_thread(digest_of, payload.data)
         under_way: deque[asyncio.Task[tuple[int, int]]] = deque()
         chunks: list[tuple[int, int]] = []
         try:
@@ -159,6 +163,14 @@ def _payloads(event: CheckpointSaved | WritesSaved) -> list[Payload]:
         return [write.payload for write in event.writes]
     full = [has.value.payload for has in event.channels.values() if isinstance(has.value, Full)]
     return [event.body, *event.metadata_payloads.values(), *full]
+
+
+def _digests(event: CheckpointSaved | WritesSaved) -> dict[int, bytes]:
+    """Return the digests that an event already has, by the identity of the payload."""
+    if isinstance(event, WritesSaved):
+        return {}
+    values = [has.value for has in event.channels.values()]
+    return {id(value.payload): value.digest for value in values if isinstance(value, Full)}
 
 
 def _with(
