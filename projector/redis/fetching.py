@@ -24,7 +24,7 @@ from projector.view import StoredCheckpoint, StoredHistory
 PARALLEL: Final = 4
 """Calls at the same time. Each takes the server about a millisecond."""
 
-CALL_BYTES: Final = 1024 * 1024
+CALL_BYTES: Final = 512 * 1024
 """What one call asks for; the script answers no more either."""
 
 Wanted: TypeAlias = tuple[bytes, bytes, int]

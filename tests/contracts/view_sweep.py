@@ -5,11 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 
-from eventstore.events import CheckpointsDeleted, NewEvent, ThreadCopied, ThreadErased
+from msgspec.structs import replace
+
+from eventstore.events import (
+    ChannelState,
+    CheckpointSaved,
+    CheckpointsDeleted,
+    ChunkedPayload,
+    ChunkSaved,
+    NewEvent,
+    ThreadCopied,
+    ThreadErased,
+)
+from projector.chunks import is_live_chunk_scope
 from projector.layout import (
+    CHUNKS,
     DEAD,
     HASH_BYTES,
     NEWEST,
+    PENDING,
     POISON,
     RECENT,
     RECORDS,
@@ -21,6 +35,7 @@ from projector.layout import (
     split_newest_member,
     split_run_member,
 )
+from projector.pending import unpack_pending
 from projector.projection import Entry, State, fold, independent, wanted_after, wanted_by
 from projector.view import Changes, Selection, Wanted
 
@@ -97,6 +112,16 @@ class ModelView:
             for key, cell in self.cells.items()
             if key in {THREADS, POISON} or key[:1] in {RECORDS, WAITING} or key[1:] in live
         }
+        records = self._threads()
+        for key, cell in self.cells.items():
+            if key[:1] == CHUNKS and is_live_chunk_scope(key[1:], records.get(key[1:17])):
+                found[key] = dict(cell)
+        pending = {n: unpack_pending(n, d) for n, d in self.cells.get(PENDING, {}).items()}
+        found[PENDING] = {
+            n: entry.pack()
+            for n, entry in pending.items()
+            if not entry.is_past(records.get(entry.thread))
+        }
         for key, members in self.members.items():
             if key == NEWEST:
                 kept = {m for m in members if split_newest_member(m)[1] in live}
@@ -116,6 +141,7 @@ def history(seed: int, length: int) -> list[Item]:
     lives: dict[str, int] = dict.fromkeys(threads, 0)
     copies: dict[str, int] = dict.fromkeys(threads, 0)
     puts: list[NewEvent] = []
+    chunks: dict[str, tuple[int, NewEvent]] = {}
     for offset in range(length):
         thread, checkpoint_id = source.choice(threads), str(source.randrange(6))
         namespace = source.choice(["", "n"])
@@ -153,7 +179,10 @@ def history(seed: int, length: int) -> list[Item]:
         elif roll < 0.91:
             item = deleted(thread)
             lives[thread] = offset
-        elif roll < 0.93:
+        elif roll < 0.935:
+            item = _large(chunks, offset, saved(thread, checkpoint_id, incarnation=life))
+            puts.append(item)
+        elif roll < 0.94:
             item = Poison(source.choice([thread, None]))
         elif roll < 0.95 and puts:
             item = Tombstone(source.choice(puts))
@@ -164,6 +193,23 @@ def history(seed: int, length: int) -> list[Item]:
             copies[thread] += 1
         items.append(item)
     return items
+
+
+def _large(chunks: dict[str, tuple[int, NewEvent]], offset: int, new: NewEvent) -> NewEvent:
+    """Return the checkpoint that the thread's last chunk is for, a chunk when there is none."""
+    event, thread = new.event, new.thread_id or ""
+    assert isinstance(event, CheckpointSaved)
+    if thread not in chunks:
+        chunk = NewEvent(thread, ChunkSaved(event.incarnation, b"%d" % offset), part=1)
+        chunks[thread] = offset, chunk
+        return chunk
+    at, chunk = chunks.pop(thread)
+    channels = {
+        "a": ChannelState(1, ChunkedPayload("bytes", b"", bytes(16), ((at, len(b"%d" % at)),)))
+    }
+    return NewEvent(
+        thread, replace(event, channels=channels, chunked_at=1_000 + at), chunk.event_id
+    )
 
 
 class SweepSuite(ViewSuite):

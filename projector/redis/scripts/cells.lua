@@ -1,8 +1,8 @@
 -- Cells of a thread's life, for what an answer left out. ARGV[3]: thread hash, ARGV[4]: epoch of the
 -- life, ARGV[5]: what is wanted, packed: (letter 1, size 4, field) each.
--- Answers {1, next offset, cells}: as many of the first ones as make about a megabyte, at least one;
--- or {1, next offset, false} when the thread lives another life by now.
-local MOST_BYTES = 1048576
+-- Answers {1, next offset, cells}: as many of the first ones as make about half a megabyte, at least
+-- one; or {1, next offset, false} when the thread lives another life by now.
+local MOST_BYTES = 524288
 local thread, epoch, packed = ARGV[3], ARGV[4], ARGV[5]
 local record = redis.call('HGET', base .. 't', thread)
 if not record or is_parked(record) or string.sub(record, 1, 16) ~= epoch then

@@ -46,23 +46,28 @@ end
 
 local INLINE = 1048576 -- bytes of values and writes that stand in the answer of one checkpoint
 
+local AT_ONCE = 4 -- cells that are read before their sizes are looked at
+
 -- Cells of a map as far as they fit into `left` bytes; of any other one its size, for the caller to
 -- fetch it by another call. Returns them, and what is left then.
 local function get_fitting(key, names, left)
-  local found, fitting, places = {}, {}, {}
-  for n = 1, #names do
-    local size = redis.call('HSTRLEN', key, names[n])
-    if size > left then
-      found[n] = size
-    else
-      left = left - size
-      fitting[#fitting + 1] = names[n]
-      places[#places + 1] = n
+  local found = {}
+  for first = 1, #names, AT_ONCE do
+    local last = math.min(first + AT_ONCE - 1, #names)
+    local is_full = left <= 0
+    local cells = is_full and {} or redis.call('HMGET', key, unpack(names, first, last))
+    for n = first, last do
+      local cell = cells[n - first + 1]
+      local size = is_full and redis.call('HSTRLEN', key, names[n]) or cell and #cell or 0
+      -- Once something is left out nothing large is read any more, so that this ends soon.
+      if size > left then
+        found[n], left = size, 0
+      elseif not is_full then
+        found[n], left = cell, left - size
+      else
+        found[n] = redis.call('HGET', key, names[n])
+      end
     end
-  end
-  local cells = get_all(key, fitting)
-  for n = 1, #cells do
-    found[places[n]] = cells[n]
   end
   return found, left
 end
