@@ -46,14 +46,14 @@ def read_from(view: str, partition: int) -> Generator[None]:
 def checkpoint_of(
     record: ThreadRecord, namespace: str, checkpoint_id: str, reply: list[Any] | None
 ) -> StoredCheckpoint:
-    """Return a checkpoint of (row, parent is removed), or those and (values, members, writes)."""
+    """Return a checkpoint of (row, parent is removed), or those and (values, members, writes…)."""
     if reply is None:
         raise MissingRowError(f"checkpoint {checkpoint_id!r} is in an index and has no row")
     row = Row.unpack(reply[0])
     values: dict[str, StoredValue] = {}
     writes: list[StoredWrite] = []
     if len(reply) > 2:  # noqa: PLR2004 - as the docstring says
-        _, _, found, members, entries = reply
+        found, members, entries = reply[2:5]
         refs = [(name, ref) for name, (_, ref) in row.channels.items() if isinstance(ref, int)]
         for (name, ref), data in zip(refs, found, strict=True):
             values[name] = StoredValue(ref, joined(data))

@@ -12,6 +12,7 @@ from projector.filling import chunked_in, chunked_of, filled, filled_history
 from projector.layout import BLOCKS, CHUNKS, VALUES, WRITES, Row, ThreadRecord, u64
 from projector.values import (
     BLOCK_BYTES,
+    Piece,
     StoredVersion,
     assembled,
     content_of,
@@ -38,29 +39,35 @@ _U32 = struct.Struct(">I").pack
 
 
 class MovedError(Exception):
-    """The thread lives another life by now: what was answered of it is history."""
+    """The thread is another one by now: what is missing does not belong to what was answered."""
 
 
 class Fetcher:
-    """Completes the answers about one life of a thread."""
+    """Completes an answer about one life of a thread.
 
-    def __init__(self, ask: Ask, thread: bytes, record: ThreadRecord) -> None:
+    Within a life, what is stored of values and chunks stays as it is. A task's writes may become
+    more, so they are taken only while the thread is what it was when it was asked for.
+    """
+
+    def __init__(self, ask: Ask, thread: bytes, record: ThreadRecord, applied: int) -> None:
         self._ask = ask
         self._thread = thread
         self._record = record
+        # Of a thread that was deleted once, notes also go away: one may come while one goes.
+        self._position = b"%d" % applied if record.incarnation else b""
 
     async def complete(self, reply: list[Any]) -> None:
         """Put into a checkpoint's reply what was left out of it.
 
         Raises:
-            MovedError: The thread was deleted or replaced meanwhile.
+            MovedError: The thread was deleted or replaced meanwhile, or has other writes.
         """
-        data, _, values, members, entries = reply
+        data, _, values, members, entries, *marks = reply
         if int not in {*map(type, values), *map(type, entries)}:
             return
         row = Row.unpack(data)
         refs = [(name, ref) for name, (_, ref) in row.channels.items() if isinstance(ref, int)]
-        await self._complete_entries(members, entries)
+        await self._complete_entries(members, entries, *marks)
         left_out = [
             ((values, n, name), u64(ref) + name.encode())
             for n, (name, ref) in enumerate(refs)
@@ -68,15 +75,15 @@ class Fetcher:
         ]
         await self._complete_values(left_out)
 
-    async def complete_walk(self, ancestors: Sequence[list[Any]]) -> None:
+    async def complete_walk(self, ancestors: Sequence[list[Any]], mark: bytes) -> None:
         """Put into the ancestors of a walk what was left out of them.
 
         Raises:
-            MovedError: The thread was deleted or replaced meanwhile.
+            MovedError: The thread was deleted or replaced meanwhile, or has other writes.
         """
         left_out: list[tuple[Slot, bytes]] = []
         for _, members, entries, closed in ancestors:
-            await self._complete_entries(members, entries)
+            await self._complete_entries(members, entries, mark)
             for at in range(0, len(closed), 4):
                 name, _, offset, found = closed[at : at + 4]
                 if isinstance(found, int):
@@ -98,9 +105,12 @@ class Fetcher:
         contents = await self._chunks(chunked)
         return {name: filled_history(each, contents) for name, each in histories.items()}
 
-    async def _complete_entries(self, members: Sequence[bytes], entries: list[Any]) -> None:
+    async def _complete_entries(
+        self, members: Sequence[bytes], entries: list[Any], mark: bytes = b""
+    ) -> None:
         places = [n for n, entry in enumerate(entries) if isinstance(entry, int)]
-        found = await self._cells([(WRITES, members[n], entries[n]) for n in places])
+        wanted = [(WRITES, members[n], entries[n]) for n in places]
+        found = await self._cells(wanted, mark, self._position)
         for n, entry in zip(places, found, strict=True):
             entries[n] = entry
 
@@ -114,46 +124,65 @@ class Fetcher:
             answer[n] = entry
             if entry is not None and count_of_pieces(entry):
                 versions.append((slot, entry, StoredVersion.unpack(entry)))
-        fields = [
-            [
-                [(letter, name, _size_of(letter, piece.stop)) for letter, name in names]
-                for piece in version.pieces
-                for names in [fields_of(version.namespace, channel, piece)]
-            ]
-            for (_, _, channel), _, version in versions
-        ]
-        cells = iter(
-            await self._cells([cell for each in fields for names in each for cell in names])
-        )
-        for ((answer, n, _), entry, version), each in zip(versions, fields, strict=True):
+        found = await self._pieces(versions)
+        for (answer, n, channel), entry, version in versions:
             contents = [
-                content_of(piece, [next(cells) for _ in names])
-                for piece, names in zip(version.pieces, each, strict=True)
+                await self._content(channel, version.namespace, piece, found)
+                for piece in version.pieces
             ]
             known = [content for content in contents if content is not None]
             answer[n] = assembled(entry, known) if len(known) == len(contents) else None
+
+    async def _pieces(
+        self, versions: Sequence[tuple[Slot, bytes, StoredVersion]]
+    ) -> dict[tuple[bytes, bytes], bytes | None]:
+        """Return the cells of all pieces; many pieces may share one."""
+        sizes: dict[tuple[bytes, bytes], int] = {}
+        for (_, _, channel), _, version in versions:
+            for piece in version.pieces:
+                for cell in fields_of(version.namespace, channel, piece):
+                    sizes[cell] = max(sizes.get(cell, 0), _size_of(cell[0], piece.stop))
+        cells = await self._cells([(*cell, size) for cell, size in sizes.items()])
+        return dict(zip(sizes, cells, strict=True))
+
+    async def _content(
+        self,
+        channel: str,
+        namespace: str,
+        piece: Piece,
+        found: dict[tuple[bytes, bytes], bytes | None],
+    ) -> bytes | None:
+        fields = fields_of(namespace, channel, piece)
+        content = content_of(piece, [found[cell] for cell in fields])
+        if content is None and piece.source == BLOCKS:
+            # The buffer's last block may have become full between two calls.
+            wanted = [(letter, name, BLOCK_BYTES) for letter, name in fields]
+            content = content_of(piece, await self._cells(wanted))
+        return content
 
     async def _chunks(self, payloads: Sequence[ChunkedPayload]) -> dict[int, bytes | None]:
         sizes = {offset: size for payload in payloads for offset, size in payload.chunks}
         found = await self._cells([(CHUNKS, u64(offset), size) for offset, size in sizes.items()])
         return dict(zip(sizes, found, strict=True))
 
-    async def _cells(self, wanted: Sequence[Wanted]) -> list[bytes | None]:
-        """Return cells, by as many calls as their sizes ask for."""
+    async def _cells(self, wanted: Sequence[Wanted], *state: bytes) -> list[bytes | None]:
+        """Return cells, by as many calls as their sizes ask for, all of them in this state."""
         groups = list(_groups(wanted))
         found: list[bytes | None] = []
         for start in range(0, len(groups), PARALLEL):
-            parts = await asyncio.gather(*map(self._group, groups[start : start + PARALLEL]))
+            some = groups[start : start + PARALLEL]
+            parts = await asyncio.gather(*[self._group(group, *state) for group in some])
             for part in parts:
                 found += part
         return found
 
-    async def _group(self, wanted: Sequence[Wanted]) -> list[bytes | None]:
+    async def _group(self, wanted: Sequence[Wanted], *state: bytes) -> list[bytes | None]:
         found: list[bytes | None] = []
         while len(found) < len(wanted):
             rest = wanted[len(found) :]
             packed = [part for letter, name, _ in rest for part in (letter, _U32(len(name)), name)]
-            _, cells = await self._ask(self._thread, self._record.epoch, b"".join(packed))
+            args = (self._thread, self._record.epoch, b"".join(packed), *state)
+            _, cells = await self._ask(*args)
             if cells is None:
                 raise MovedError
             found += cells

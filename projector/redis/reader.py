@@ -41,7 +41,7 @@ MAX_PAGE_WITH_VALUES: Final = 100
 MAX_RUN_PAGE: Final = 2_000
 PAGE_BYTES: Final = 8 * 1024 * 1024
 """Once its values and writes take more, a page ends early."""
-ATTEMPTS: Final = 5
+ATTEMPTS: Final = 8
 """How often an answer is begun that takes several calls: its thread may be deleted in between."""
 
 _LONGER: Final = 4
@@ -86,13 +86,14 @@ class RedisReader:
         checkpoint_id: str | None,
     ) -> Answer[tuple[ThreadRecord | None, StoredCheckpoint | None]]:
         """See `ViewReader`."""
-        args = [thread, namespace_prefix(namespace)]
-        if checkpoint_id is not None:
-            args.append(checkpoint_id.encode())
+        place = [thread, namespace_prefix(namespace)]
+        named = [] if checkpoint_id is None else [checkpoint_id.encode()]
 
-        async def attempt() -> Answer[tuple[ThreadRecord | None, StoredCheckpoint | None]]:
+        async def attempt(
+            scale: int,
+        ) -> Answer[tuple[ThreadRecord | None, StoredCheckpoint | None]]:
             applied, data, found_id, reply = await self._ask(
-                scripts.CHECKPOINT, partition, bound, *args
+                scripts.CHECKPOINT, partition, bound, *place, b"%d" % scale, *named
             )
             record = self._record(partition, data)
             if record is None or found_id is None:
@@ -105,7 +106,7 @@ class RedisReader:
                 found = await fetcher.filled(found, with_body=True)
             return Answer(applied, (record, found))
 
-        return await self._in_one_life(attempt)
+        return await self._in_one_state(attempt)
 
     async def checkpoints(
         self,
@@ -120,7 +121,7 @@ class RedisReader:
         """See `ViewReader`."""
         span = span_of(selection, cursor)
         page = partial(self._page, partition, bound, span, limit=limit, with_values=with_values)
-        return await self._in_one_life(page)
+        return await self._in_one_state(page)
 
     async def exported(
         self, partition: int, bound: int, *, thread: bytes, cursor: bytes | None, limit: int
@@ -128,7 +129,7 @@ class RedisReader:
         """See `ViewReader`."""
         span = export_span(thread, cursor)
         page = partial(self._page, partition, bound, span, limit=limit, with_values=True)
-        return await self._in_one_life(page)
+        return await self._in_one_state(page)
 
     async def history(
         self,
@@ -175,7 +176,7 @@ class RedisReader:
                 return Answer(applied, walk.result())
             fetcher = self._fetcher(partition, applied, place[0], record)
             try:
-                await fetcher.complete_walk(ancestors)
+                await fetcher.complete_walk(ancestors, mark)
                 if not walk.add(ancestors) or following is None:
                     return Answer(applied, await fetcher.filled_histories(walk.result()))
             except MovedError:
@@ -226,11 +227,11 @@ class RedisReader:
             start = b"(" + following
 
     async def _page(
-        self, partition: int, bound: int, span: Span, *, limit: int, with_values: bool
+        self, partition: int, bound: int, span: Span, scale: int, *, limit: int, with_values: bool
     ) -> Answer[Page]:
         args = [span.index, span.thread or b"", span.command, span.start, span.stop]
         most = MAX_PAGE_WITH_VALUES if with_values else MAX_PAGE
-        args += [b"%d" % min(limit, most), b"1" if with_values else b"0"]
+        args += [b"%d" % min(limit, most), b"1" if with_values else b"0", b"%d" % scale]
         if span.index == NEWEST and span.namespace is not None:
             args.append(span.namespace.encode())
         applied, following, records, parked, entries = await self._ask(
@@ -261,13 +262,18 @@ class RedisReader:
         self, partition: int, applied: int, thread: bytes, record: ThreadRecord
     ) -> Fetcher:
         """Return what fetches more of a thread's life than an answer holds that had `applied`."""
-        return Fetcher(partial(self._ask, scripts.CELLS, partition, applied), thread, record)
+        ask = partial(self._ask, scripts.CELLS, partition, applied)
+        return Fetcher(ask, thread, record, applied)
 
-    async def _in_one_life(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return an answer all parts of which come from one life of each thread."""
-        for _ in range(ATTEMPTS):
+    async def _in_one_state(self, attempt: Callable[[int], Awaitable[T]]) -> T:
+        """Return an answer that may take several calls, all parts of it of one state.
+
+        When something changes between two of them it begins again in larger calls: sooner or later
+        all that may change comes in the first one.
+        """
+        for number in range(ATTEMPTS):
             try:
-                return await attempt()
+                return await attempt(_LONGER**number)
             except MovedError:
                 continue
         raise ViewUnavailableError(

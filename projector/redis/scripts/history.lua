@@ -4,15 +4,12 @@
 -- Answers {1, next offset, record, mark, ancestor to go on with or false, ancestors, event id and
 -- offset of where the walk begins or false}; an ancestor is {event id and offset, members, writes,
 -- closed}, closed a flat list of: channel, kind, offset, and the value or, where it is unresolved,
--- the row. The mark is another one once the log has told more of the thread: every record of a
--- thread adds a note. Chunks and void manifests tell nothing yet, and may go again: they are not
--- counted.
+-- the row. For the mark see `mark_of`.
 local thread, namespace, mode, parent = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local most_ancestors, most_bytes = 300 * ARGV[7], 524288 * ARGV[7]
 local record = redis.call('HGET', base .. 't', thread)
 local scope = scope_of(thread, record)
-local held = redis.call('HLEN', base .. 'k' .. chunk_scope_of(thread, record))
-local mark = meta[1] .. scope .. redis.call('HLEN', base .. 'l' .. thread) - held
+local mark = mark_of(thread, record)
 if not record or is_parked(record) then
   return {1, next_offset, record, mark, false, {}, false}
 end
@@ -64,7 +61,7 @@ while parent and open_count > 0 do
     break
   end
   seen[event] = true
-  local members, writes = writes_of(scope, field, row, INLINE)
+  local members, writes = writes_of(scope, field, row, INLINE * ARGV[7])
   local closed = {}
   each_channel(row, function(name, kind, offset)
     if open[name] and kind ~= '\0' then

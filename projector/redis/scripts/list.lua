@@ -1,12 +1,13 @@
 -- ARGV[3]: which index ('i' of a namespace, 'j' of a thread, 'n' of all threads),
 -- ARGV[4]: thread hash or '', ARGV[5]: command, ARGV[6], ARGV[7]: where the range begins and ends,
--- ARGV[8]: limit, ARGV[9]: '1' with values, ARGV[10]: namespace to keep, none for all.
+-- ARGV[8]: limit, ARGV[9]: '1' with values, ARGV[10]: how many times the usual size a checkpoint may
+-- have, ARGV[11]: namespace to keep, none for all.
 -- Answers {1, next offset, cursor, records, parked records, entries}; an entry is
 -- {thread hash, member, checkpoint}, false for a checkpoint without a row. Work and size are
 -- bounded: it may stop early with a cursor.
 local MOST_EXAMINED, MOST_BYTES = 1000, 524288
 local index, thread, command, start, stop = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-local limit, with_values, only = tonumber(ARGV[8]), ARGV[9] == '1', ARGV[10]
+local limit, with_values, only = tonumber(ARGV[8]), ARGV[9] == '1', ARGV[11]
 local records, record_list, parked, entries, scopes = {}, {}, {}, {}, {}
 
 -- Looks a thread up once, and sorts it in: live with its scope, or passed over.
@@ -72,7 +73,7 @@ while not is_over do
       local row = redis.call('HGET', base .. 'c' .. scope, field)
       local found = false
       if row and with_values then
-        found = whole(scope, prefix, field, row)
+        found = whole(scope, prefix, field, row, ARGV[10])
         spent = spent + #row + size_of(found[3]) + size_of(found[5])
       elseif row then
         found = bare(scope, prefix, row)

@@ -46,6 +46,14 @@ end
 
 local INLINE = 1048576 -- bytes of values and writes that stand in the answer of one checkpoint
 
+-- Another one once the log has told more of a thread: every record of it adds a note. Chunks and
+-- void manifests tell nothing yet, and may go again: they are not counted.
+local function mark_of(thread, record)
+  local told = redis.call('HLEN', base .. 'l' .. thread)
+  local held = redis.call('HLEN', base .. 'k' .. chunk_scope_of(thread, record))
+  return meta[1] .. scope_of(thread, record) .. told - held
+end
+
 local AT_ONCE = 4 -- cells that are read before their sizes are looked at
 
 -- Cells of a map as far as they fit into `left` bytes; of any other one its size, for the caller to
@@ -132,6 +140,8 @@ local function add_from_buffer(parts, scope, buffer, start, stop)
   return found
 end
 
+local MOST_PIECES = 1024 -- are looked up within about a millisecond
+
 -- Returns how many bytes the pieces have that begin at `at`, and whether some of them are chunks.
 local function weigh(entry, count, at)
   local size, has_chunks = 0, false
@@ -146,7 +156,7 @@ end
 
 -- Returns an entry with the contents of its pieces in their place, as a list of parts to be joined;
 -- a whole value as it is; false when a piece is missing; its size when it does not fit into `left`
--- bytes, or has chunks. Returns what is left then, too.
+-- bytes, or has chunks or very many pieces. Returns what is left then, too.
 local function assembled(scope, name, entry, left)
   local count = type(entry) == 'string' and struct.unpack('>I2', entry) or 0
   if count == 0 then
@@ -157,7 +167,7 @@ local function assembled(scope, name, entry, left)
   local parts = {string.sub(entry, 1, at - 1)}
   namespace, parts[2], at = struct.unpack('>I4c0I2c0', entry, at)
   local size, has_chunks = weigh(entry, count, at)
-  if size > left or has_chunks then
+  if size > left or has_chunks or count > MOST_PIECES then
     return size, left
   end
   local buffer = sized(namespace) .. sized(name)
@@ -181,8 +191,9 @@ local function assembled(scope, name, entry, left)
   return parts, left - size
 end
 
--- A checkpoint with all that belongs to it: {row, parent is removed, values, members, writes}.
-local function whole(scope, namespace, field, row)
+-- A checkpoint with all that belongs to it: {row, parent is removed, values, members, writes, mark},
+-- as much of it as makes `scale` times the usual size. The mark is there when writes are left out.
+local function whole(scope, namespace, field, row, scale)
   local fields, names = {}, {}
   each_channel(row, function(name, kind, offset)
     if kind == '\1' then
@@ -190,13 +201,20 @@ local function whole(scope, namespace, field, row)
       names[#names + 1] = name
     end
   end)
-  local values, left = get_fitting(base .. 'v' .. scope, fields, INLINE)
+  local values, left = get_fitting(base .. 'v' .. scope, fields, INLINE * scale)
   for n, name in ipairs(names) do
     values[n], left = assembled(scope, name, values[n], left)
   end
   local members, writes = writes_of(scope, field, row, left)
   local found = bare(scope, namespace, row)
   found[3], found[4], found[5] = values, members, writes
+  for n = 1, #writes do
+    if type(writes[n]) == 'number' then
+      local thread = string.sub(scope, 1, 16)
+      found[6] = mark_of(thread, redis.call('HGET', base .. 't', thread))
+      break
+    end
+  end
   return found
 end
 
