@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 from .tokens import Scan, Shape
@@ -24,6 +25,7 @@ from .value_index import (
     settled,
     shape_of,
     succeeding,
+    with_body,
 )
 
 __all__ = ["Cut", "ValueIndex", "cut", "index_of"]
@@ -72,15 +74,40 @@ def cut(base: ValueIndex, type_: str, data: bytes) -> tuple[Cut | None, ValueInd
     size = len(data)
     if base.type != type_ or min(base.size, size) < MIN_SIZE or max(base.size, size) > MAX_SIZE:
         return None, index_of(type_, data)
-    run = _longest_run(base, data)
+    appended = _appended(base, data)
+    run = appended or _longest_run(base, data)
     if not _is_worth(run, size):
         return None, index_of(type_, data)
     if run.size == base.size == size:
         return Cut(b"", 0, size, b"", None), base
-    return _between_items(base, data, run) or (
+    found, index = _between_items(base, data, run) or (
         _cut_of(base, data, run, None),
         _rescanned(base, data, run),
     )
+    grown = None
+    if appended is not None and base.body is not None:
+        grown = base.body.copy()
+        grown.update(memoryview(data)[base.size + run.shift :])
+    return found, with_body(index, data, grown)
+
+
+def _appended(base: ValueIndex, data: bytes) -> Run | None:
+    """Return all of a list, map or text behind its header, if the new value begins with that."""
+    shape, block, last = shape_of(base.type, data), base.body_block, len(base.ends)
+    if base.body is None or (shape is None) != (base.shape is None):
+        return None
+    shift = 0 if shape is None or base.shape is None else shape.body - base.shape.body
+    start, view = base.start_of(block), memoryview(data)
+    if base.size + shift > len(data):
+        return None
+    # One block tells most others.
+    if not base.has(last - 1, view[base.start_of(last - 1) + shift : base.size + shift]):
+        return None
+    if sha256(view[start + shift : base.size + shift]).digest() != base.body.digest():
+        return None
+    if block and not shift and base.has(0, view[:start]):
+        return Run(0, last, 0, base.size)
+    return Run(block, last, shift, base.size - start)
 
 
 def _is_worth(run: Run, size: int) -> bool:

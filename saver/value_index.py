@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, Self
 
 from .tokens import BLOCK, FINE, Scan, Shape, shape_at
 
@@ -33,9 +33,28 @@ _DIGEST: Final = 16
 _SCANNED: Final = 512
 """Smaller values are two blocks, header and body, without a look inside; and have no samples."""
 
+_BODY_SIZE: Final = 1 << 14
+"""Of smaller values the blocks are hashed as fast."""
+
 _MAX_BLOCKS: Final = 2048
 _EDGE: Final = 1 << 16
 """With more blocks than that, those outside of so many last bytes are joined."""
+
+
+class Hasher(Protocol):
+    """What `hashlib` returns."""
+
+    def update(self, data: memoryview, /) -> None:
+        """Take in more bytes."""
+        ...
+
+    def digest(self) -> bytes:
+        """Return the digest of all so far."""
+        ...
+
+    def copy(self) -> Self:
+        """Return one that goes on from here by itself."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +73,19 @@ class ValueIndex:
     """Of each block."""
     samples: bytes
     """Short pieces of the value, evenly spread."""
+    body: Hasher | None = None
+    """SHA-256 from `body_block` on, of a value that is long enough: whether all of it is at the
+    front of its successor is asked at once, and not block by block. Copied, never changed."""
+
+    @property
+    def body_block(self) -> int:
+        """Return the first block behind the header of a list or a map; the first one of others."""
+        return 1 if self.shape is not None and len(self.ends) > 1 else 0
 
     @property
     def weight(self) -> int:
         """Return about how many bytes of memory this takes."""
-        return 640 + 24 * len(self.ends) + len(self.samples)
+        return 1024 + 24 * len(self.ends) + len(self.samples)
 
     def start_of(self, block: int) -> int:
         """Return where a block begins; of the one behind the last, where the value ends."""
@@ -101,7 +128,16 @@ def index_of(type_: str, data: bytes) -> ValueIndex:
     shape = shape_of(type_, data)
     scan = scanned(type_, data, shape)
     ends = scan.cuts
-    return _indexed(type_, data, shape, ends, [scan.items.get(end, UNKNOWN) for end in ends])
+    counts = [scan.items.get(end, UNKNOWN) for end in ends]
+    return with_body(_indexed(type_, data, shape, ends, counts), data, None)
+
+
+def with_body(index: ValueIndex, data: bytes, grown: Hasher | None) -> ValueIndex:
+    """Return an index with the hash of its body: `grown`, where that is known already."""
+    if len(data) < _BODY_SIZE:
+        return index
+    body = grown or sha256(memoryview(data)[index.start_of(index.body_block) :])
+    return replace(index, body=body)
 
 
 def shape_of(type_: str, data: bytes) -> Shape | None:
