@@ -39,7 +39,7 @@ class ProjectorConfig(BaseModel):
     """How many unreachable entries one step of sweeping removes; readers wait for a step to end."""
 
     erase: bool = True
-    """Whether the records of deleted threads are erased from the log."""
+    """Whether the records of deleted threads are erased from the log, and chunks of no event."""
 
     erase_interval: Seconds = 60.0
     """How often, in seconds, all threads are looked through for what is to be erased."""
