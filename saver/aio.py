@@ -18,7 +18,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from eventstore.errors import ValueCorruptedError
 from eventstore.log import EventLog
+from projector.errors import ValueUnresolvedError
 from projector.filling import size_of
 from projector.view import CheckpointView
 
@@ -159,7 +161,13 @@ class AsyncKafkaSaver(BlockingMethods):
 
         # Others want the loop meanwhile.
         is_large = size_of(stored) > LARGE_BYTES
-        values, found = await asyncio.to_thread(decoded) if is_large else decoded()
+        try:
+            values, found = await asyncio.to_thread(decoded) if is_large else decoded()
+        except (ValueCorruptedError, ValueUnresolvedError):
+            # Whoever continues it reads it anew, and builds on nothing that is damaged.
+            event_id = stored.row.event_id
+            lineage.forget(place.thread_id, place.namespace, stored.checkpoint_id, event_id)
+            raise
         lineage.remember(
             place.thread_id,
             place.namespace,

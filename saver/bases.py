@@ -101,14 +101,18 @@ class Bases:
         for channel, value in stored.values.items():
             if value.data is None:
                 continue
-            if self.get(thread_id, channel, value.offset) is None:
-                payload, digest = unpack_value(value.data)
-                if len(payload.data) < MIN_BYTES or digest_of(payload.data) != digest:
-                    continue
+            payload, digest = unpack_value(value.data)
+            if len(payload.data) < MIN_BYTES or digest_of(payload.data) != digest:
+                continue
+            pieces = max(1, count_of_pieces(value.data))
+            base = self.get(thread_id, channel, value.offset)
+            if base is None:
                 row = stored.row
                 event_id = row.event_id if value.offset == row.offset else None
                 index = index_of(payload.type, payload.data)
-                pieces = max(1, count_of_pieces(value.data))
                 self.add(thread_id, channel, Base(index, pieces, event_id, value.offset))
+            else:
+                # The view knows better: others may have added to the buffer meanwhile.
+                base.pieces = pieces
             found[channel] = value.offset
         return found
