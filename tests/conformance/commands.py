@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
@@ -89,7 +89,7 @@ class Change:
 
     def of(self, value: Any) -> list[Any]:
         """Return the changed value; another conversation where the parent has none."""
-        items: list[Any] = value if isinstance(value, list) else []
+        items = value if _is_list(value) else []
         if len(items) < _FEW:
             return [_item(self.number, at) for at in range(_FEW + self.number)]
         few = 1 + self.number % 3
@@ -108,6 +108,10 @@ class Change:
 
 
 _FEW = 6
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _item(number: int, at: int) -> dict[str, Any]:
