@@ -157,7 +157,7 @@ class AsyncKafkaSaver(BlockingMethods):
 
         def decoded() -> tuple[dict[str, int], CheckpointTuple]:
             found = tuple_of(self.serde, partition, place.thread_id, stored)
-            return self._engine.bases.warm(place.thread_id, stored), found
+            return self._engine.bases.warm(place.thread_id, stored, is_verified=True), found
 
         # Others want the loop meanwhile.
         is_large = size_of(stored) > LARGE_BYTES

@@ -29,6 +29,9 @@ MAX_PIECES: Final = 256
 """A version of more pieces is stored whole. Reading so many takes Redis about half a millisecond,
 and whoever reads the log needs no event from further back."""
 
+MAX_UNREAD: Final = 500
+"""After so many extensions without a read a version is stored whole."""
+
 Buffer: TypeAlias = tuple[str, str, str]
 """(thread id, namespace, channel)."""
 
@@ -44,6 +47,9 @@ class Base:
     """The event that stored it; None where only its offset is known."""
     offset: int | None = None
     """Where that event stands. None until it is acknowledged: nothing extends it before that."""
+    unread: int = 0
+    """How many extensions lie between it and what was stored whole, or read, last. Others that add
+    to the buffer meanwhile make more pieces of them than `pieces` knows of."""
 
 
 class Bases:
@@ -92,17 +98,22 @@ class Bases:
             if len(self._tips) > MAX_TIPS:
                 self._tips.popitem(last=False)
 
-    def warm(self, thread_id: str, stored: StoredCheckpoint) -> dict[str, int]:
+    def warm(
+        self, thread_id: str, stored: StoredCheckpoint, *, is_verified: bool = False
+    ) -> dict[str, int]:
         """Remember the values of a checkpoint that was read; return where each of them is stored.
 
-        One whose digest differs is left alone: nothing may be built on it.
+        One whose digest differs is left alone: nothing may be built on it. `is_verified` says that
+        all have been compared already.
         """
         found: dict[str, int] = {}
         for channel, value in stored.values.items():
             if value.data is None:
                 continue
             payload, digest = unpack_value(value.data)
-            if len(payload.data) < MIN_BYTES or digest_of(payload.data) != digest:
+            if len(payload.data) < MIN_BYTES:
+                continue
+            if not is_verified and digest_of(payload.data) != digest:
                 continue
             pieces = max(1, count_of_pieces(value.data))
             base = self.get(thread_id, channel, value.offset)
@@ -113,6 +124,6 @@ class Bases:
                 self.add(thread_id, channel, Base(index, pieces, event_id, value.offset))
             else:
                 # The view knows better: others may have added to the buffer meanwhile.
-                base.pieces = pieces
+                base.pieces, base.unread = pieces, 0
             found[channel] = value.offset
         return found

@@ -23,7 +23,7 @@ from eventstore.events import (
 from projector.layout import NO_EVENT
 from projector.values import INLINE_BYTES
 
-from .bases import MAX_PIECES, MIN_BYTES, Base, Bases
+from .bases import MAX_PIECES, MAX_UNREAD, MIN_BYTES, Base, Bases
 from .increments import Cut, ValueIndex, cut, index_of
 from .lineage import Known
 from .mapping import CheckpointDraft, same_version
@@ -117,10 +117,11 @@ class ValueEncoder:
             return Referenced(base.event_id, offset)
         pieces = base.pieces + self._new_pieces(channel, base, found)
         new_bytes = self._new_bytes + len(found.head) + len(found.tail)
-        if pieces > MAX_PIECES or new_bytes > MAX_NEW_BYTES:
+        unread = base.unread + 1
+        if pieces > MAX_PIECES or unread > MAX_UNREAD or new_bytes > MAX_NEW_BYTES:
             return self._full(channel, payload, index)
         self._new_bytes = new_bytes
-        self.stored[channel] = Base(index, pieces, self._event_id)
+        self.stored[channel] = Base(index, pieces, self._event_id, unread=unread)
         if found.tail:
             self._bases.appended(self._place.buffer(channel), self._event_id)
         elif _has_long_head(found):

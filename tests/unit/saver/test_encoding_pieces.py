@@ -14,6 +14,8 @@ from saver.bases import MAX_PIECES, Bases
 from saver.encoding import ValueEncoder
 from saver.place import Place
 
+from .encoded import Encoded
+
 PLACE = Place("t", "ns", None)
 
 
@@ -99,3 +101,17 @@ def test_no_more_where_branches_grow_in_turn(seed: int) -> None:
         items, at = random.choice((branches[branch], random.choice(branches)))
         items = EDITS[random.choice(list(EDITS))](random, items)
         branches[branch] = items, channel.put(items, at)
+
+
+def test_what_nobody_reads_is_stored_whole_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who never reads does not see what others add to the buffer: it begins anew in time."""
+    monkeypatch.setattr("saver.encoding.MAX_UNREAD", 5)
+    few = ["x" * 600]
+    thread = Encoded()
+    last = thread.put(x=few)
+    whole: list[int] = []
+    for turn in range(1, 19):
+        last = thread.put(last, x=[*few, *(str(number) * 20 for number in range(turn))])
+        whole += [turn] if isinstance(last.value(), Full) else []
+    assert whole == [6, 12, 18]
+    thread.check_all()
