@@ -19,6 +19,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from eventstore.errors import ValueCorruptedError
+from eventstore.events import Payload
 from eventstore.log import EventLog
 from projector.errors import ValueUnresolvedError
 from projector.filling import size_of
@@ -29,6 +30,7 @@ from .config import KafkaSaverConfig, SaverSettings
 from .copying import copy_thread
 from .delta import history_of
 from .encoding import LARGE_BYTES
+from .errors import SaverError
 from .listing import matches, selection_of
 from .mapping import (
     known_of,
@@ -77,6 +79,8 @@ class AsyncKafkaSaver(BlockingMethods):
     ) -> None:
         super().__init__(serde=serde)
         self._engine = Engine(log, view, config or SaverSettings())
+        # Settings that do not go with the serializer are refused at once.
+        self._engine.serde_of(self.serde)
 
     @property
     def engine(self) -> Engine:
@@ -153,17 +157,20 @@ class AsyncKafkaSaver(BlockingMethods):
             lineage.saw_deletion(place.thread_id, record.incarnation)
         if stored is None:
             return None
+        serde = self._engine.serde_of(self.serde)
         partition = self._engine.log.partition_of(place.thread_id)
 
         def decoded() -> tuple[dict[str, int], CheckpointTuple]:
-            found = tuple_of(self.serde, partition, place.thread_id, stored)
-            return self._engine.bases.warm(place.thread_id, stored, is_verified=True), found
+            opened: dict[str, Payload] = {}
+            found = tuple_of(serde, partition, place.thread_id, stored, opened)
+            values = self._engine.bases.warm(place.thread_id, stored, opened, is_verified=True)
+            return values, found
 
         # Others want the loop meanwhile.
         is_large = size_of(stored) > LARGE_BYTES
         try:
             values, found = await asyncio.to_thread(decoded) if is_large else decoded()
-        except (ValueCorruptedError, ValueUnresolvedError):
+        except (ValueCorruptedError, ValueUnresolvedError, SaverError):
             # Whoever continues it reads it anew, and builds on nothing that is damaged.
             event_id = stored.row.event_id
             lineage.forget(place.thread_id, place.namespace, stored.checkpoint_id, event_id)
@@ -198,6 +205,7 @@ class AsyncKafkaSaver(BlockingMethods):
         await self._engine.setup()
         reader = self._engine.reader
         partition_of = self._engine.log.partition_of
+        serde = self._engine.serde_of(self.serde)
         found = 0
         page = None if filter else limit
         async for stored in reader.checkpoints(
@@ -205,14 +213,14 @@ class AsyncKafkaSaver(BlockingMethods):
         ):
             owner = stored.thread.thread_id or ""
             if filter:
-                if not matches(metadata_of(self.serde, stored.row), filter):
+                if not matches(metadata_of(serde, owner, stored), filter):
                     continue
                 place = Place(owner, stored.namespace, stored.checkpoint_id)
                 _, whole = await reader.checkpoint(place, level)
                 if whole is None:
                     continue
                 stored = whole  # noqa: PLW2901 - the same checkpoint, with its values
-            args = self.serde, partition_of(owner), owner, stored
+            args = serde, partition_of(owner), owner, stored
             is_large = size_of(stored) > LARGE_BYTES
             yield await asyncio.to_thread(tuple_of, *args) if is_large else tuple_of(*args)
             found += 1
@@ -230,8 +238,9 @@ class AsyncKafkaSaver(BlockingMethods):
         await self._engine.setup()
         histories = await self._engine.reader.history(place, channels, level)
         partition = self._engine.log.partition_of(place.thread_id)
+        serde = self._engine.serde_of(self.serde)
         return {
-            channel: history_of(self.serde, partition, place.thread_id, channel, histories[channel])
+            channel: history_of(serde, partition, place, channel, histories[channel])
             for channel in channels
         }
 
@@ -251,8 +260,9 @@ class AsyncKafkaSaver(BlockingMethods):
         """
         level = self._named_level(read_level)
         await self._engine.setup()
+        serde = self._engine.serde_of(self.serde)
         return await list_threads(
-            self._engine.reader, self.serde, level, wanted=filter, limit=limit, after=after
+            self._engine.reader, serde, level, wanted=filter, limit=limit, after=after
         )
 
     async def acount_threads(
@@ -268,7 +278,8 @@ class AsyncKafkaSaver(BlockingMethods):
         """
         level = self._named_level(read_level)
         await self._engine.setup()
-        return await count_threads(self._engine.reader, self.serde, level, wanted=filter)
+        serde = self._engine.serde_of(self.serde)
+        return await count_threads(self._engine.reader, serde, level, wanted=filter)
 
     async def alag(self) -> dict[int, int]:
         """Return, per partition, how many offsets of the log the view has not applied yet."""
@@ -304,9 +315,9 @@ class AsyncKafkaSaver(BlockingMethods):
         """Save a task's writes on the checkpoint that `config` names, there already or not yet."""
         place = checkpoint_place_of(config)
         if writes:
-            await self._engine.writer.put_writes(
-                place, writes_of(self.serde, writes, task_id, task_path)
-            )
+            serde = self._engine.serde_of(self.serde)
+            parts = writes_of(serde, writes, task_id, task_path)
+            await self._engine.writer.put_writes(place, parts)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete a thread for good: nothing that continues it shows again."""
@@ -326,8 +337,9 @@ class AsyncKafkaSaver(BlockingMethods):
         source, target = thread_id_of(source_thread_id), thread_id_of(target_thread_id)
         await self._engine.setup()
         partition = self._engine.log.partition_of(source)
+        serde = self._engine.serde_of(self.serde)
         await copy_thread(
-            self._engine.reader, self._engine.writer, source, target, partition=partition
+            self._engine.reader, self._engine.writer, serde, (source, target), partition=partition
         )
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:

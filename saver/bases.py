@@ -7,15 +7,18 @@ that costs space, never a read, and never correctness.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final, TypeAlias
 
 from eventstore.codec import digest_of
+from eventstore.events import Payload
 from projector.values import count_of_pieces, unpack_value
 from projector.view import StoredCheckpoint
 
 from .increments import ValueIndex, index_of
+from .sealed import SEALED, Chain
 
 LIMIT: Final = 64 * 1024 * 1024
 """Bytes of memory that all indexes take together: of 5,000 conversations with 50 KB each, say."""
@@ -50,6 +53,13 @@ class Base:
     unread: int = 0
     """How many extensions lie between it and what was stored whole, or read, last. Others that add
     to the buffer meanwhile make more pieces of them than `pieces` knows of."""
+    chain: Chain | None = None
+    """What it takes to go on with it where it is sealed."""
+
+    @property
+    def weight(self) -> int:
+        """Return about how many bytes of memory this takes."""
+        return self.index.weight + (0 if self.chain is None else self.chain.weight)
 
 
 class Bases:
@@ -81,10 +91,10 @@ class Bases:
             key = (thread_id, channel, base.offset)
             before = self._bases.pop(key, None)
             self._bases[key] = base
-            self._weight += base.index.weight - (0 if before is None else before.index.weight)
+            self._weight += base.weight - (0 if before is None else before.weight)
             while self._weight > self._limit and len(self._bases) > 1:
                 _, oldest = self._bases.popitem(last=False)
-                self._weight -= oldest.index.weight
+                self._weight -= oldest.weight
 
     def is_tip(self, buffer: Buffer, base: Base) -> bool:
         """Tell whether a buffer ends with a version, as far as this saver knows."""
@@ -99,13 +109,20 @@ class Bases:
                 self._tips.popitem(last=False)
 
     def warm(
-        self, thread_id: str, stored: StoredCheckpoint, *, is_verified: bool = False
+        self,
+        thread_id: str,
+        stored: StoredCheckpoint,
+        opened: Mapping[str, Payload] | None = None,
+        *,
+        is_verified: bool = False,
     ) -> dict[str, int]:
         """Remember the values of a checkpoint that was read; return where each of them is stored.
 
-        One whose digest differs is left alone: nothing may be built on it. `is_verified` says that
-        all have been compared already.
+        `opened` has the sealed ones, by channel. One that it lacks, or whose digest differs, is
+        left alone: nothing may be built on it. `is_verified` says that all have been compared
+        already.
         """
+        opened = opened or {}
         found: dict[str, int] = {}
         for channel, value in stored.values.items():
             if value.data is None:
@@ -120,8 +137,16 @@ class Bases:
             if base is None:
                 row = stored.row
                 event_id = row.event_id if value.offset == row.offset else None
+                chain = None
+                if payload.type == SEALED:
+                    if channel not in opened:
+                        continue
+                    chain = Chain.of(payload.data)
+                    payload = opened[channel]
                 index = index_of(payload.type, payload.data)
-                self.add(thread_id, channel, Base(index, pieces, event_id, value.offset))
+                self.add(
+                    thread_id, channel, Base(index, pieces, event_id, value.offset, chain=chain)
+                )
             else:
                 # The view knows better: others may have added to the buffer meanwhile.
                 base.pieces, base.unread = pieces, 0

@@ -114,7 +114,8 @@ class BlockingMethods(BaseCheckpointSaver[Any]):
         self._waiting_loop()
         place = checkpoint_place_of(config)
         if writes:
-            parts = writes_of(self.serde, writes, task_id, task_path)
+            serde = self._engine.serde_of(self.serde)
+            parts = writes_of(serde, writes, task_id, task_path)
             self._wait(lambda: self._engine.writer.put_writes(place, parts))
 
     def delete_thread(self, thread_id: str) -> None:

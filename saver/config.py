@@ -34,8 +34,23 @@ class SaverSettings(BaseModel):
     read_patience: float = Field(default=DEFAULT_PATIENCE, ge=0, allow_inf_nan=False)
     """How long, in seconds, a read waits for a projector before it applies the log itself."""
 
+    reads_plain: bool = False
+    """Whether a saver with an `EncryptedSerializer` also reads what was stored in plain."""
+
+    seal_metadata: bool = False
+    """Whether metadata is encrypted like values. `run_id` never is: runs are found by it."""
+
+    readable_metadata: frozenset[str] = frozenset()
+    """Keys of metadata that are not encrypted with `seal_metadata` either."""
+
     remembered_checkpoints: int = Field(default=16_384, ge=64)
     """How many checkpoints a saver remembers, so that what continues them needs no read."""
+
+    @model_validator(mode="after")
+    def _metadata_is_sealed_where_some_is_readable(self) -> Self:
+        if self.readable_metadata and not self.seal_metadata:
+            raise ValueError("readable_metadata means nothing without seal_metadata")
+        return self
 
 
 class KafkaSaverConfig(SaverSettings):

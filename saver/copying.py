@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from eventstore.events import (
     EMPTY,
@@ -23,6 +23,7 @@ from eventstore.events import (
     CheckpointSaved,
     CheckpointsDeleted,
     Event,
+    Payload,
     ThreadCopied,
     Write,
     WritesSaved,
@@ -35,9 +36,12 @@ from projector.view import StoredCheckpoint, StoredHistory
 from .bases import Bases
 from .encoding import LARGE_BYTES, ValueEncoder
 from .errors import CopyRefusedError, InvalidConfigError
-from .mapping import checked, payload_of
+from .mapping import checked, payload_of, sealed_writes
+from .opening import body_of
 from .place import Place, ReadLevel
 from .reading import Reader
+from .sealing import Sealer
+from .serde import Serde, body_spot, channel_spot, metadata_spot, write_spot
 from .writing import Writer
 
 BASES_BYTES: Final = 16 * 1024 * 1024
@@ -48,16 +52,19 @@ MAX_STAGED: Final = 4_096
 
 
 async def copy_thread(
-    reader: Reader, writer: Writer, source_thread_id: str, target_thread_id: str, *, partition: int
+    reader: Reader, writer: Writer, serde: Serde, threads: tuple[str, str], *, partition: int
 ) -> None:
-    """Copy all that is visible of a thread. `partition` is the source's.
+    """Copy all that is visible of a thread: from the first one, in `partition`, to the second one.
 
     Nothing happens when the source holds no checkpoint.
 
     Raises:
         CopyRefusedError: The target holds checkpoints.
         InvalidConfigError: Source and target are the same thread.
+        PlainValueError, CipherMissingError, SealedPieceError, UnknownKeyError: As `Serde.opened`;
+            the copy is not visible.
     """
+    source_thread_id, target_thread_id = threads
     if source_thread_id == target_thread_id:
         raise InvalidConfigError("target_thread_id", reason="is the source itself")
     while True:
@@ -65,9 +72,7 @@ async def copy_thread(
         if target is not None and target.count:
             raise CopyRefusedError(source_thread_id, target_thread_id=target_thread_id)
         incarnation = 0 if target is None else target.incarnation
-        copy = _Copy(
-            reader, writer, source_thread_id, target_thread_id, partition, incarnation=incarnation
-        )
+        copy = _Copy(reader, writer, serde, *threads, partition, incarnation=incarnation)
         if await _stage(reader, copy):
             break
     if not copy.count:
@@ -108,6 +113,8 @@ class _Staged:
     values: dict[str, int]
     """channel → offset in the target of the event that stored its last value that may be extended:
     its own one, else that of an ancestor."""
+    sealed_by: Mapping[str, bytes]
+    """channel → event of the target that sealed its value, of values that are sealed."""
 
 
 @dataclass(slots=True)
@@ -116,13 +123,15 @@ class _Batch:
 
     place: Place
     bases: Bases
+    sealer: Sealer | None
     events: list[tuple[bytes, Event]] = field(default_factory=list)
     encoders: dict[bytes, ValueEncoder] = field(default_factory=dict)
     """By the event whose values they made."""
 
     def encoder(self, event_id: bytes) -> ValueEncoder:
         """Return what gives the values of an event their forms."""
-        return self.encoders.setdefault(event_id, ValueEncoder(self.place, event_id, self.bases))
+        encoder = ValueEncoder(self.place, event_id, self.bases, self.sealer)
+        return self.encoders.setdefault(event_id, encoder)
 
     def acknowledged(self, places: Sequence[Appended]) -> dict[str, int]:
         """Return which values may be extended from now on, and where each of them is stored."""
@@ -144,6 +153,7 @@ class _Copy:
 
     reader: Reader
     writer: Writer
+    serde: Serde
     source_thread_id: str
     target_thread_id: str
     partition: int
@@ -166,14 +176,19 @@ class _Copy:
         alike = parent or self.staged.get((stored.namespace, None))
         values = {} if alike is None else alike.values
         place = Place(self.target_thread_id, stored.namespace, stored.checkpoint_id)
-        batch = _Batch(place, self.bases)
+        batch = _Batch(place, self.bases, self.serde.sealer)
         parent_id = stored.row.parent_id
         if stored.parent_is_removed:
             parent_id = await self._add_ancestors(stored, values, batch)
         event_id = new_event_id()
         size = sum(len(value.data or b"") for value in stored.values.values())
-        ask = partial(self._channels, stored, parent, values, batch.encoder(event_id))
+        encoder = batch.encoder(event_id)
+        ask = partial(self._channels, stored, parent, values, encoder)
         channels = await asyncio.to_thread(ask) if size > LARGE_BYTES else ask()
+        body = body_of(self.serde, self.source_thread_id, stored)
+        versions = {channel: state.version for channel, state in channels.items()}
+        spot = body_spot(place, parent_id, versions, encoder.sources)
+        metadata, payloads = self._metadata(stored, event_id)
         inherits = any(state.value is INHERITED for state in channels.values())
         saved = CheckpointSaved(
             namespace=stored.namespace,
@@ -182,22 +197,29 @@ class _Copy:
             parent_event=parent.event_id if parent is not None and inherits else None,
             incarnation=self.incarnation,
             channels=channels,
-            body=stored.row.body,
-            metadata=stored.row.metadata,
-            metadata_payloads=stored.row.metadata_payloads,
+            body=self.serde.sealed(body, spot, event_id),
+            metadata=metadata,
+            metadata_payloads=payloads,
             copy_id=self.copy_id,
         )
         batch.events.append((event_id, saved))
         batch.events += self._writes(stored.namespace, stored.checkpoint_id, stored.writes)
         places = await self.writer.append_all(self.target_thread_id, batch.events)
-        self._remember(stored, event_id, {**values, **batch.acknowledged(places)})
+        known = {**values, **batch.acknowledged(places)}
+        self._remember(stored, event_id, known, encoder.sources)
 
-    def _remember(self, stored: StoredCheckpoint, event_id: bytes, values: dict[str, int]) -> None:
+    def _remember(
+        self,
+        stored: StoredCheckpoint,
+        event_id: bytes,
+        values: dict[str, int],
+        sealed_by: Mapping[str, bytes],
+    ) -> None:
         sources = {
             channel: (version, ref if isinstance(ref, int) else None)
             for channel, (version, ref) in stored.row.channels.items()
         }
-        staged = _Staged(event_id, sources, values)
+        staged = _Staged(event_id, sources, values, sealed_by)
         for checkpoint_id in (stored.checkpoint_id, None):
             self.staged[stored.namespace, checkpoint_id] = staged
             self.staged.move_to_end((stored.namespace, checkpoint_id))
@@ -219,32 +241,60 @@ class _Copy:
                 value = EMPTY
             elif parent is not None and parent.sources.get(channel) == (version, ref):
                 value = INHERITED
+                if channel in parent.sealed_by:
+                    encoder.sources[channel] = parent.sealed_by[channel]
             else:
-                value = encoder.value(channel, payload, values.get(channel))
+                opened = self._opened(stored.namespace, channel, payload)
+                value = encoder.value(channel, opened, values.get(channel))
             channels[channel] = ChannelState(version, value)
         return channels
+
+    def _opened(self, namespace: str, channel: str, payload: Payload) -> Payload:
+        spot = channel_spot(self.source_thread_id, namespace, channel)
+        return self.serde.opened(payload, spot)
+
+    def _metadata(
+        self, stored: StoredCheckpoint, event_id: bytes
+    ) -> tuple[dict[str, Any], dict[str, Payload]]:
+        """Return the metadata for the target, sealed as that of a checkpoint that is put."""
+        serde, row = self.serde, stored.row
+        source = Place(self.source_thread_id, stored.namespace, stored.checkpoint_id)
+        target = Place(self.target_thread_id, stored.namespace, stored.checkpoint_id)
+        readable = {key: value for key, value in row.metadata.items() if serde.stays_readable(key)}
+        payloads = {
+            key: serde.dumped(value) for key, value in row.metadata.items() if key not in readable
+        }
+        for key, payload in row.metadata_payloads.items():
+            payloads[key] = serde.opened(payload, metadata_spot(source, key))
+        return readable, {
+            key: serde.sealed(payload, metadata_spot(target, key), event_id)
+            for key, payload in payloads.items()
+        }
 
     def _writes(
         self, namespace: str, checkpoint_id: str, writes: Sequence[StoredWrite]
     ) -> list[tuple[bytes, Event]]:
         ordered = sorted(writes, key=lambda w: (w.task_id, w.task_path, w.index))
-        return [
-            (
-                new_event_id(),
-                WritesSaved(
-                    namespace,
-                    checkpoint_id,
-                    task_id,
-                    task_path,
-                    self.incarnation,
-                    tuple(Write(w.index, w.channel, w.payload) for w in group),
-                    copy_id=self.copy_id,
-                ),
+        source = Place(self.source_thread_id, namespace, checkpoint_id)
+        place = Place(self.target_thread_id, namespace, checkpoint_id)
+        events: list[tuple[bytes, Event]] = []
+        for (task_id, task_path), group in groupby(ordered, key=lambda w: (w.task_id, w.task_path)):
+            event_id = new_event_id()
+            opened: list[Write] = []
+            for w in group:
+                spot = write_spot(source, task_id, w.index, w.channel)
+                opened.append(Write(w.index, w.channel, self.serde.opened(w.payload, spot)))
+            saved = WritesSaved(
+                namespace,
+                checkpoint_id,
+                task_id,
+                task_path,
+                self.incarnation,
+                sealed_writes(self.serde, place, task_id, opened, event_id),
+                copy_id=self.copy_id,
             )
-            for (task_id, task_path), group in groupby(
-                ordered, key=lambda w: (w.task_id, w.task_path)
-            )
-        ]
+            events.append((event_id, saved))
+        return events
 
     async def _add_ancestors(
         self, stored: StoredCheckpoint, values: Mapping[str, int], batch: _Batch
@@ -265,10 +315,10 @@ class _Copy:
         names = [f"{stored.checkpoint_id}~{number}" for number in range(len(chain) + 1)]
         oldest = new_event_id()
         encoder = batch.encoder(oldest)
-        channels = {
-            channel: ChannelState(1, encoder.value(channel, seed, values.get(channel)))
-            for channel, seed in seeds.items()
-        }
+        channels: dict[str, ChannelState] = {}
+        for channel, seed in seeds.items():
+            opened = self._opened(stored.namespace, channel, seed)
+            channels[channel] = ChannelState(1, encoder.value(channel, opened, values.get(channel)))
         events = batch.events
         events.append((oldest, self._ancestor(stored, names[-1], None, channels)))
         for number in reversed(range(len(chain))):
@@ -294,7 +344,8 @@ class _Copy:
             parent_event=None,
             incarnation=self.incarnation,
             channels=channels,
-            body=stored.row.body,
+            # Nobody reads a removed checkpoint's.
+            body=Payload("null", b""),
             metadata={},
             copy_id=self.copy_id,
         )

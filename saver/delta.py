@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from langgraph.checkpoint.base import DeltaChannelHistory
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from projector.errors import ValueUnresolvedError
 from projector.view import StoredHistory
 
-from .mapping import checked, loaded, pending, write_order
+from .mapping import checked, pending, write_order
+from .place import Place
+from .serde import Serde, channel_spot
 
 
 def history_of(
-    serde: SerializerProtocol,
+    serde: Serde,
     partition: int,
-    thread_id: str,
+    place: Place,
     channel: str,
     found: StoredHistory,
 ) -> DeltaChannelHistory:
@@ -22,19 +23,21 @@ def history_of(
 
     Raises:
         ValueUnresolvedError: The walk met a value that is not in the view.
+        PlainValueError, CipherMissingError, SealedPieceError, UnknownKeyError: As `Serde.opened`.
     """
+    thread_id = place.thread_id
     if found.unresolved is not None:
         raise ValueUnresolvedError(
             thread_id, channel=channel, partition=partition, offset=0, missing=found.unresolved
         )
     history: DeltaChannelHistory = {
         "writes": [
-            pending(serde, write)
+            pending(serde, place, write)
             for _, writes in reversed(found.writes)
             for write in sorted(writes, key=write_order)
         ]
     }
     if found.seed is not None:
         seed = checked(partition, thread_id, channel, None, found.seed)
-        history["seed"] = loaded(serde, seed)
+        history["seed"] = serde.loaded(seed, channel_spot(thread_id, place.namespace, channel))
     return history

@@ -9,6 +9,8 @@ SaverError
 │   ├── PiecesMixedError       pieces of the right places, of another value
 │   └── PieceUnreadableError   refused by the cipher, or no piece at all
 ├── UnknownKeyError        encrypted with a key that this process was not given
+├── PlainValueError        stored in plain, where the saver's serializer encrypts
+├── CipherMissingError     stored encrypted, where the saver's serializer does not
 └── SaverClosedError       the saver was used after it had been closed
 """
 
@@ -117,6 +119,39 @@ class UnknownKeyError(SaverError):
         self.known = known
         self.place = place
         """What was encrypted, where that is known."""
+
+
+class PlainValueError(SaverError):
+    """Something is stored in plain, and the saver's serializer encrypts; it is not shown.
+
+    Whoever can write into log or view may have put it there. `reads_plain=True` reads threads that
+    began without encryption; copying such a thread then encrypts it.
+    """
+
+    def __init__(self, thread_id: str, namespace: str, slot: str) -> None:
+        super().__init__(
+            f"{slot!r} of thread {thread_id!r}, namespace {namespace!r}, is stored in plain, and "
+            f"this saver encrypts: open it with reads_plain=True to read it nevertheless"
+        )
+        self.thread_id = thread_id
+        self.namespace = namespace
+        self.slot = slot
+
+
+class CipherMissingError(SaverError):
+    """Something is stored encrypted, and the saver's serializer has no cipher.
+
+    The operator gives this process the `EncryptedSerializer` that others use.
+    """
+
+    def __init__(self, thread_id: str, namespace: str, slot: str) -> None:
+        super().__init__(
+            f"{slot!r} of thread {thread_id!r}, namespace {namespace!r}, is encrypted, and this "
+            f"saver was given no EncryptedSerializer"
+        )
+        self.thread_id = thread_id
+        self.namespace = namespace
+        self.slot = slot
 
 
 class SaverClosedError(SaverError):

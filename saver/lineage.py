@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 
 from eventstore.events import Version
@@ -32,6 +32,8 @@ class Known:
     """Whether its append is neither acknowledged nor failed."""
     put_at: int = 0
     """The lineage's time when its append was acknowledged or failed, 0 for what was read."""
+    sources: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Channel → event that sealed its value, of values that are sealed."""
 
 
 class Lineage:

@@ -7,9 +7,8 @@ over live objects, and a node may change them as soon as the loop runs on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
-import msgpack
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
     ChannelVersions,
@@ -19,7 +18,6 @@ from langgraph.checkpoint.base import (
     PendingWrite,
     writes_sort_key,
 )
-from langgraph.checkpoint.serde.base import SerializerProtocol
 from msgspec import Struct
 
 from eventstore.codec import digest_of
@@ -31,13 +29,16 @@ from eventstore.events import (
     WritesSaved,
 )
 from projector.errors import ValueUnresolvedError
-from projector.layout import Row, StoredWrite, Unresolved
+from projector.layout import StoredWrite, Unresolved
 from projector.values import unpack_value
 from projector.view import StoredCheckpoint, StoredValue
 
 from .errors import InvalidConfigError
 from .lineage import Known
+from .metadata import split_metadata
+from .opening import body_of, sources_of
 from .place import (
+    MAX_NAME_BYTES,
     MAX_TASK_ID_BYTES,
     MAX_TASK_PATH_BYTES,
     Place,
@@ -45,29 +46,30 @@ from .place import (
     config_of,
     text_of,
 )
+from .serde import Serde, channel_spot, metadata_spot, write_spot
 
 MAX_CHANNELS: Final = 65_535
-MAX_NAME_BYTES: Final = 65_535
-"""Of a channel or of a serializer's type: what a row's two-byte counts can hold."""
-
-MAX_PLAIN_BYTES: Final = 64 * 1024
-"""Longer metadata is left to the serializer too: as a payload it may lie in chunks of its own."""
-
-MAX_PLAIN_DEPTH: Final = 32
-"""Metadata nested deeper than this is left to the serializer."""
-
-_NOT_PLAIN: Final = object()
-_SCALARS: Final = frozenset({bool, float, bytes, type(None)})
 _APART: Final = frozenset({"id", "channel_values", "channel_versions"})
 
 
-TaskWrites: TypeAlias = tuple[str, str, tuple[Write, ...]]
-"""Task id, task path, writes."""
+class TaskWrites(Struct, frozen=True, gc=False):
+    """A task's writes, serialized and not sealed yet."""
+
+    serde: Serde
+    task_id: str
+    task_path: str
+    writes: tuple[Write, ...]
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of values they have."""
+        return sum(len(write.payload.data) for write in self.writes)
 
 
 class CheckpointDraft(Struct, frozen=True, gc=False):
-    """A checkpoint to save: serialized, and not yet told apart from its parent."""
+    """A checkpoint to save: serialized, not yet told apart from its parent, and not sealed yet."""
 
+    serde: Serde
     place: Place
     """Where it goes; the checkpoint id is its own."""
     parent_id: str | None
@@ -100,7 +102,7 @@ class CheckpointDraft(Struct, frozen=True, gc=False):
 
 
 def draft_of(
-    serde: SerializerProtocol,
+    serde: Serde,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     *,
@@ -134,12 +136,13 @@ def draft_of(
     for channel, version in versions.items():
         _check_channel(channel, version)
         if channel in new_versions:
-            new[channel] = _payload(serde, values[channel]) if channel in values else None
+            new[channel] = serde.dumped(values[channel]) if channel in values else None
         elif channel in values and not same_version(known.get(channel), version):
-            old[channel] = _payload(serde, values[channel])
-    plain, payloads = _split_metadata(serde, metadata)
+            old[channel] = serde.dumped(values[channel])
+    plain, payloads = split_metadata(serde, metadata)
     rest = {key: value for key, value in checkpoint.items() if key not in _APART}
     return CheckpointDraft(
+        serde,
         Place(
             place.thread_id,
             place.namespace,
@@ -150,41 +153,57 @@ def draft_of(
         versions,
         new,
         old,
-        _payload(serde, rest),
+        serde.dumped(rest),
         plain,
         payloads,
     )
 
 
 def writes_of(
-    serde: SerializerProtocol, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    serde: Serde, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
 ) -> TaskWrites:
     """Return a task's writes, serialized and with LangGraph's indices."""
-    return (
+    return TaskWrites(
+        serde,
         text_of("task_id", task_id, MAX_TASK_ID_BYTES),
         text_of("task_path", task_path, MAX_TASK_PATH_BYTES),
         tuple(
             Write(
                 WRITES_IDX_MAP.get(channel, index),
                 text_of("channel", channel, MAX_NAME_BYTES),
-                _payload(serde, value),
+                serde.dumped(value),
             )
             for index, (channel, value) in enumerate(writes)
         ),
     )
 
 
-def writes_event(place: Place, parts: TaskWrites, *, incarnation: int) -> WritesSaved:
-    """Return the event of `writes_of`'s parts on the checkpoint that `place` names."""
-    task_id, task_path, writes = parts
+def writes_event(
+    place: Place, parts: TaskWrites, *, event_id: bytes, incarnation: int
+) -> WritesSaved:
+    """Return the event of a task's writes on the checkpoint that `place` names."""
     return WritesSaved(
         place.namespace,
         cast("str", place.checkpoint_id),
-        task_id,
-        task_path,
+        parts.task_id,
+        parts.task_path,
         incarnation,
-        writes,
+        sealed_writes(parts.serde, place, parts.task_id, parts.writes, event_id),
     )
+
+
+def sealed_writes(
+    serde: Serde, place: Place, task_id: str, writes: Iterable[Write], event_id: bytes
+) -> tuple[Write, ...]:
+    """Return a task's writes as an event stores them."""
+    if serde.sealer is None:
+        return tuple(writes)
+    sealed: list[Write] = []
+    for write in writes:
+        spot = write_spot(place, task_id, write.index, write.channel)
+        payload = serde.sealed(write.payload, spot, event_id)
+        sealed.append(Write(write.index, write.channel, payload))
+    return tuple(sealed)
 
 
 def known_of(stored: StoredCheckpoint, values: Mapping[str, int]) -> Known:
@@ -195,37 +214,52 @@ def known_of(stored: StoredCheckpoint, values: Mapping[str, int]) -> Known:
         {channel: version for channel, (version, _) in stored.row.channels.items()},
         values,
         is_confirmed=True,
+        sources=sources_of(stored),
     )
 
 
 def tuple_of(
-    serde: SerializerProtocol, partition: int, thread_id: str, stored: StoredCheckpoint
+    serde: Serde,
+    partition: int,
+    thread_id: str,
+    stored: StoredCheckpoint,
+    opened: dict[str, Payload] | None = None,
 ) -> CheckpointTuple:
     """Return LangGraph's tuple of a stored checkpoint.
+
+    `opened` is given the channels' values as the serializer made them.
 
     Raises:
         ValueUnresolvedError: A channel's value is not in the view.
         ValueCorruptedError: A value's digest differs.
+        PlainValueError, CipherMissingError, SealedPieceError, UnknownKeyError: As `Serde.opened`.
     """
     row = stored.row
+    opened = {} if opened is None else opened
     values: dict[str, Any] = {}
     for channel in row.channels:
         payload = payload_of(partition, thread_id, stored, channel)
-        if payload is not None:
-            values[channel] = loaded(serde, payload)
+        if payload is None:
+            continue
+        spot = channel_spot(thread_id, stored.namespace, channel)
+        opened[channel] = serde.opened(payload, spot)
+        values[channel] = serde.restored(opened[channel])
     checkpoint = {
-        **loaded(serde, row.body),
+        **serde.restored(body_of(serde, thread_id, stored)),
         "id": stored.checkpoint_id,
         "channel_values": values,
         "channel_versions": {name: version for name, (version, _) in row.channels.items()},
     }
     parent = None if stored.parent_is_removed else row.parent_id
+    place = Place(thread_id, stored.namespace, stored.checkpoint_id)
     return CheckpointTuple(
         config=config_of(thread_id, stored.namespace, stored.checkpoint_id),
         checkpoint=cast("Checkpoint", checkpoint),
-        metadata=metadata_of(serde, row),
+        metadata=metadata_of(serde, thread_id, stored),
         parent_config=None if parent is None else config_of(thread_id, stored.namespace, parent),
-        pending_writes=[pending(serde, write) for write in sorted(stored.writes, key=write_order)],
+        pending_writes=[
+            pending(serde, place, write) for write in sorted(stored.writes, key=write_order)
+        ],
     )
 
 
@@ -268,33 +302,25 @@ def checked(
     return payload
 
 
-def metadata_of(serde: SerializerProtocol, row: Row) -> CheckpointMetadata:
-    """Return a row's metadata, all of it decoded."""
-    payloads = {key: loaded(serde, value) for key, value in row.metadata_payloads.items()}
-    return cast("CheckpointMetadata", {**row.metadata, **payloads})
+def metadata_of(serde: Serde, thread_id: str, stored: StoredCheckpoint) -> CheckpointMetadata:
+    """Return a checkpoint's metadata, all of it decoded."""
+    place = Place(thread_id, stored.namespace, stored.checkpoint_id)
+    payloads = {
+        key: serde.loaded(value, metadata_spot(place, key))
+        for key, value in stored.row.metadata_payloads.items()
+    }
+    return cast("CheckpointMetadata", {**stored.row.metadata, **payloads})
 
 
-def pending(serde: SerializerProtocol, write: StoredWrite) -> PendingWrite:
-    """Return LangGraph's form of a pending write."""
-    return (write.task_id, write.channel, loaded(serde, write.payload))
+def pending(serde: Serde, place: Place, write: StoredWrite) -> PendingWrite:
+    """Return LangGraph's form of a pending write; the place is that of any checkpoint beside it."""
+    spot = write_spot(place, write.task_id, write.index, write.channel)
+    return (write.task_id, write.channel, serde.loaded(write.payload, spot))
 
 
 def write_order(write: StoredWrite) -> tuple[str, str, int]:
     """Sort key of pending writes: task path, task id, index."""
     return writes_sort_key(write.task_path, write.task_id, write.index)
-
-
-def _payload(serde: SerializerProtocol, value: Any) -> Payload:
-    kind, data = serde.dumps_typed(value)
-    if len(kind) > MAX_NAME_BYTES:
-        raise InvalidConfigError("serde", reason=f"a type name of {len(kind)} characters")
-    # Serializers may hand out bytearrays and memoryviews that live on.
-    return Payload(kind, data if type(data) is bytes else bytes(data))
-
-
-def loaded(serde: SerializerProtocol, payload: Payload) -> Any:
-    """Return the object of a payload."""
-    return serde.loads_typed((payload.type, payload.data))
 
 
 def same_version(known: Version | None, version: Version) -> bool:
@@ -313,72 +339,3 @@ def _check_channel(channel: object, version: object) -> None:
         raise InvalidConfigError(
             f"channel_versions[{channel!r}]", reason=f"{version} does not fit into 64 bits"
         )
-
-
-def _split_metadata(
-    serde: SerializerProtocol, metadata: CheckpointMetadata
-) -> tuple[dict[str, Any], dict[str, Payload]]:
-    plain: dict[str, Any] = {}
-    payloads: dict[str, Payload] = {}
-    for key, value in cast("dict[object, Any]", metadata).items():
-        if not isinstance(key, str):
-            raise InvalidConfigError(
-                "metadata", reason=f"expected text keys, got {type(key).__name__}"
-            )
-        if not _is_encodable(key):
-            raise InvalidConfigError("metadata", reason=f"{key!r} is not encodable as UTF-8")
-        copied = _plain_copy(value)
-        if copied is _NOT_PLAIN or _is_long(copied):
-            payloads[key] = _payload(serde, value)
-        else:
-            plain[key] = copied
-    return plain, payloads
-
-
-def _is_long(value: object) -> bool:
-    if isinstance(value, str | bytes):
-        return len(value) > MAX_PLAIN_BYTES
-    return (
-        bool(value)
-        and isinstance(value, list | dict)
-        and (len(msgpack.packb(value)) > MAX_PLAIN_BYTES)
-    )
-
-
-def _plain_copy(value: object, depth: int = 0) -> object:
-    """Return a copy of what msgpack gives back exactly as it is, or `_NOT_PLAIN`."""
-    kind = type(value)
-    if kind is str:
-        return value if _is_encodable(cast("str", value)) else _NOT_PLAIN
-    if kind in _SCALARS:
-        return value
-    if kind is int:
-        return value if -(1 << 63) <= cast("int", value) < 1 << 64 else _NOT_PLAIN
-    if depth >= MAX_PLAIN_DEPTH:
-        return _NOT_PLAIN
-    items: Iterable[object]
-    copied: object
-    if kind is list:
-        items = copied = [_plain_copy(item, depth + 1) for item in cast("list[Any]", value)]
-    elif kind is dict and all(map(_is_plain_key, cast("dict[Any, Any]", value))):
-        pairs = cast("dict[str, Any]", value).items()
-        copied = {key: _plain_copy(item, depth + 1) for key, item in pairs}
-        items = copied.values()
-    else:
-        return _NOT_PLAIN
-    return _NOT_PLAIN if _NOT_PLAIN in items else copied
-
-
-def _is_plain_key(key: object) -> bool:
-    return type(key) is str and _is_encodable(key)
-
-
-def _is_encodable(text: str) -> bool:
-    """Tell whether a text has a form in UTF-8; one with a lone surrogate has none."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

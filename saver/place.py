@@ -19,6 +19,9 @@ MAX_NAMESPACE_BYTES: Final = 16_384
 MAX_TASK_PATH_BYTES: Final = 16_384
 """Lengths in UTF-8; a record's key and headers hold them, and a record is bounded."""
 
+MAX_NAME_BYTES: Final = 65_535
+"""Of a channel or of a serializer's type: what a row's two-byte counts can hold."""
+
 READ_LEVEL_KEY: Final = "__read_level"
 
 

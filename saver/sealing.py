@@ -79,7 +79,7 @@ class PieceIdentity:
     thread_id: str
     namespace: str
     slot: str
-    """`body`, `channel:<name>`, `metadata:<key>` or `write:<task id>:<index>`."""
+    """Of a body, a channel, metadata or a write; `serde` names them."""
     event_id: bytes
     """The event that stores it."""
     piece: int = 0

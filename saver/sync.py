@@ -200,7 +200,8 @@ class KafkaSaver(BlockingMethods):
         """See `AsyncKafkaSaver`."""
         place = checkpoint_place_of(config)
         if writes:
-            parts = writes_of(self.serde, writes, task_id, task_path)
+            serde = self._engine.serde_of(self.serde)
+            parts = writes_of(serde, writes, task_id, task_path)
             await self._hand_over(self._engine.writer.put_writes(place, parts))
 
     async def adelete_thread(self, thread_id: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgpack
 from langgraph.checkpoint.base import CheckpointMetadata
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from eventstore.codec import thread_hash
 from projector.errors import ThreadParkedError
@@ -23,6 +22,7 @@ from .listing import matches
 from .mapping import metadata_of
 from .place import ReadLevel
 from .reading import Reader, parked_error
+from .serde import Serde
 
 SMALLEST_PAGE = 16
 """Threads per partition and request, at least: fewer cost a request about as much."""
@@ -59,7 +59,7 @@ class Threads:
 
 async def list_threads(
     reader: Reader,
-    serde: SerializerProtocol,
+    serde: Serde,
     level: ReadLevel,
     *,
     wanted: Mapping[str, Any] | None,
@@ -101,7 +101,7 @@ async def list_threads(
 
 async def count_threads(
     reader: Reader,
-    serde: SerializerProtocol,
+    serde: Serde,
     level: ReadLevel,
     *,
     wanted: Mapping[str, Any] | None,
@@ -151,15 +151,13 @@ def _sortable(record: ThreadRecord) -> bytes:
     return bytes(255 - byte for byte in thread_hash(record.thread_id or ""))
 
 
-def _info(
-    serde: SerializerProtocol, record: ThreadRecord, newest: StoredCheckpoint | None
-) -> ThreadInfo:
+def _info(serde: Serde, record: ThreadRecord, newest: StoredCheckpoint | None) -> ThreadInfo:
     return ThreadInfo(
         record.thread_id or "",
         datetime.fromtimestamp(record.activity_ms / 1000, UTC),
         record.count,
         None if newest is None else newest.checkpoint_id,
-        {} if newest is None else metadata_of(serde, newest.row),
+        {} if newest is None else metadata_of(serde, record.thread_id or "", newest),
     )
 
 

@@ -36,6 +36,7 @@ from .lineage import Lineage
 from .mapping import CheckpointDraft, draft_of
 from .place import place_of
 from .reading import Reader
+from .serde import Serde
 from .writing import Writer
 
 
@@ -94,9 +95,22 @@ class Engine:
                 await self._worker.start()
             self._loop = loop
 
+    def serde_of(self, serializer: SerializerProtocol) -> Serde:
+        """Return a serializer with these settings.
+
+        Raises:
+            InvalidConfigError: `seal_metadata` is set, and it does not encrypt.
+        """
+        return Serde(
+            serializer,
+            reads_plain=self.config.reads_plain,
+            sealed_metadata=self.config.seal_metadata,
+            readable_metadata=self.config.readable_metadata,
+        )
+
     def draft(
         self,
-        serde: SerializerProtocol,
+        serializer: SerializerProtocol,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
@@ -108,7 +122,7 @@ class Engine:
         if place.checkpoint_id is not None:
             parent = self.lineage.get(place.thread_id, place.namespace, place.checkpoint_id)
         return draft_of(
-            serde,
+            self.serde_of(serializer),
             checkpoint,
             get_checkpoint_metadata(config, metadata),
             place=place,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from langchain_core.runnables import RunnableConfig
 
@@ -17,15 +18,19 @@ from eventstore.events import (
     new_event_id,
 )
 from eventstore.log import Appended, EventLog
+from projector.filling import size_of
+from projector.view import StoredCheckpoint
 
 from .bases import Base, Bases
 from .encoding import LARGE_BYTES, Encoder
 from .errors import ThreadDeletedError
 from .lineage import Known, Lineage
 from .mapping import CheckpointDraft, TaskWrites, known_of, writes_event
+from .opening import opened_values
 from .order import CallOrder
 from .place import Place, ReadLevel
 from .reading import Reader
+from .serde import Serde
 from .uploading import MAX_INLINE_BYTES, inline_size, upload
 
 
@@ -106,6 +111,7 @@ class Writer:
                 {} if parent is None else parent.values,
                 is_confirmed=False,
                 is_under_way=True,
+                sources=encoder.sources,
             )
             self._lineage.remember(place.thread_id, place.namespace, event.checkpoint_id, own)
         return own, encoder.stored, appending
@@ -139,8 +145,11 @@ class Writer:
                 incarnation = await self._present(place.thread_id)
             else:
                 incarnation = known.incarnation
-            event = writes_event(place, parts, incarnation=incarnation)
-            return await self._append(place.thread_id, event, new_event_id())
+            event_id = new_event_id()
+            make = partial(writes_event, place, parts, event_id=event_id, incarnation=incarnation)
+            is_work = parts.serde.sealer is not None and parts.size > LARGE_BYTES
+            event = await asyncio.to_thread(make) if is_work else make()
+            return await self._append(place.thread_id, event, event_id)
 
     async def _append(self, thread_id: str, event: Event, event_id: bytes) -> Awaitable[Appended]:
         """Hand an event to the log, whatever its size."""
@@ -226,7 +235,7 @@ class Writer:
         if record is not None:
             self._lineage.saw_deletion(place.thread_id, record.incarnation)
         if stored is not None:
-            known = known_of(stored, self._bases.warm(place.thread_id, stored))
+            known = await self._known(draft.serde, place.thread_id, stored)
             self._lineage.remember(place.thread_id, place.namespace, parent_id, known)
             return known.incarnation, known
         if record is None:
@@ -236,6 +245,14 @@ class Writer:
                 place.thread_id, deleted_at=record.incarnation, parent_id=parent_id
             )
         return record.incarnation, None
+
+    async def _known(self, serde: Serde, thread_id: str, stored: StoredCheckpoint) -> Known:
+        def warmed() -> dict[str, int]:
+            opened = opened_values(serde, thread_id, stored)
+            return self._bases.warm(thread_id, stored, opened)
+
+        is_large = size_of(stored) > LARGE_BYTES
+        return known_of(stored, await asyncio.to_thread(warmed) if is_large else warmed())
 
     async def _present(self, thread_id: str) -> int:
         record = await self._reader.thread(thread_id, ReadLevel.LINEARIZABLE)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 import pytest_asyncio
+import zstandard
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     ChannelVersions,
@@ -29,9 +30,10 @@ from langgraph.checkpoint.base import (
 )
 
 from eventstore.codec import thread_hash
+from eventstore.log import LogRecord
 from langgraph.checkpoint.kafka import AsyncKafkaSaver, KafkaSaver, Threads
 from projector.layout import VALUES
-from projector.view import Changes
+from projector.view import Cell, Changes
 
 T = TypeVar("T")
 
@@ -98,22 +100,51 @@ class Caller:
 
     async def corrupt_value(self, thread_id: str, channel: str) -> None:
         """Change a byte of what the view holds of a channel, in the thread's only checkpoint."""
-        view, log = self.saver._engine._view, self.saver._engine.log
-        partition, thread = log.partition_of(thread_id), thread_hash(thread_id)
+        cells = await self.cells(thread_id, VALUES)
+        ((cell, data),) = [each for each in cells.items() if each[0][1][8:] == channel.encode()]
+        await self.spoil(thread_id, {cell: data[:-1] + bytes([data[-1] ^ 1])})
 
-        async def corrupt() -> None:
+    async def cells(self, thread_id: str, letter: bytes) -> dict[Cell, bytes]:
+        """Return what the view holds of a thread in a map, by key and field."""
+        engine = self.saver._engine
+        dump = await self.on_loop(engine._view.dump(engine.log.partition_of(thread_id)))
+        return {
+            (key, field): data
+            for key, fields in dump.items()
+            if key[:17] == letter + thread_hash(thread_id)
+            for field, data in fields.items()
+        }
+
+    async def spoil(self, thread_id: str, cells: Mapping[Cell, bytes]) -> None:
+        """Change the view behind the projector's back."""
+        view, partition = self.saver._engine._view, self.saver._engine.log.partition_of(thread_id)
+
+        async def write() -> None:
             progress = await view.progress(partition)
             assert progress is not None
-            for key, fields in (await view.dump(partition)).items():
-                for name, data in fields.items():
-                    if key[:17] == VALUES + thread and name[8:] == channel.encode():
-                        changed = data[:-1] + bytes([data[-1] ^ 1])
-                        changes = Changes(cells={(key, name): changed})
-                        assert await view.apply(
-                            partition, expected=progress, changes=changes, reached=progress
-                        )
+            changes = Changes(cells=dict(cells))
+            assert await view.apply(partition, expected=progress, changes=changes, reached=progress)
 
-        await self.on_loop(corrupt())
+        await self.on_loop(write())
+
+    async def stored_bytes(self) -> bytes:
+        """Return all that stands in log and view, compressed values decompressed."""
+        engine = self.saver._engine
+
+        async def read() -> list[bytes]:
+            found: list[bytes] = []
+            for partition in range(engine.log.partition_count):
+                for key, fields in (await engine._view.dump(partition)).items():
+                    found += [key, *fields.keys(), *fields.values()]
+                end = (await engine.log.end_position((partition,))).next_offset(partition)
+                at = 0
+                while at < end:
+                    batch = await engine.log.read(partition, at, end)
+                    at = batch.next_offset
+                    found += [part for record in batch.records for part in parts_of(record)]
+            return found
+
+        return b"\n".join(await self.on_loop(read()))
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call the method `a<name>`, or its sync form from another OS thread."""
@@ -184,6 +215,15 @@ class Caller:
         return count
 
 
+def parts_of(record: LogRecord) -> list[bytes]:
+    """Return all bytes of a record, decompressed."""
+    value = record.value or b""
+    headers = dict(record.headers)
+    if "content-encoding" in headers:
+        value = zstandard.decompress(value)
+    return [record.key or b"", value, *headers.values()]
+
+
 class Savers:
     """Opens wirings and savers, and keeps open what tests share until the run ends."""
 
@@ -216,17 +256,22 @@ class Savers:
         kind = KafkaSaver if form is Form.TWIN else AsyncKafkaSaver
         wiring = self.shared_wiring(store)
         if (store, kind) not in self._shared:
-            self._shared[store, kind] = await self._opened(wiring, form, self._stack)
+            self._shared[store, kind] = await self.opened(wiring, form, self._stack)
         return Caller(self._shared[store, kind].saver, wiring, form)
 
-    async def alone(self, store: Store, form: Form, stack: AsyncExitStack) -> Caller:
+    async def alone(
+        self, store: Store, form: Form, stack: AsyncExitStack, **settings: Any
+    ) -> Caller:
         """Return a saver on a store of its own, open until `stack` is closed."""
-        return await self._opened(self.new_wiring(store), form, stack)
+        return await self.opened(self.new_wiring(store), form, stack, **settings)
 
-    async def _opened(self, wiring: Wiring, form: Form, stack: AsyncExitStack) -> Caller:
+    async def opened(
+        self, wiring: Wiring, form: Form, stack: AsyncExitStack, **settings: Any
+    ) -> Caller:
+        """Return a further saver on a store, open until `stack` is closed."""
         if form is Form.TWIN:
-            return Caller(stack.enter_context(wiring.open_twin()), wiring, form)
-        return Caller(await stack.enter_async_context(wiring.open()), wiring, form)
+            return Caller(stack.enter_context(wiring.open_twin(**settings)), wiring, form)
+        return Caller(await stack.enter_async_context(wiring.open(**settings)), wiring, form)
 
 
 EVERY_WAY = [

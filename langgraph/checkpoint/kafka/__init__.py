@@ -32,13 +32,21 @@ from projector.errors import (
     ViewVersionError,
 )
 from saver.aio import AsyncKafkaSaver
+from saver.cipher import RotatingCipher, aes_cipher
 from saver.config import KafkaSaverConfig, SaverSettings
 from saver.errors import (
+    CipherMissingError,
     CopyRefusedError,
     InvalidConfigError,
+    PieceMovedError,
+    PiecesMixedError,
+    PieceUnreadableError,
+    PlainValueError,
     SaverClosedError,
     SaverError,
+    SealedPieceError,
     ThreadDeletedError,
+    UnknownKeyError,
 )
 from saver.place import ReadLevel
 from saver.sync import KafkaSaver
@@ -49,6 +57,7 @@ __version__ = version("langgraph-checkpoint-kafka")
 __all__ = [
     "AppendOutcomeUnknownError",
     "AsyncKafkaSaver",
+    "CipherMissingError",
     "CopyRefusedError",
     "CorruptEventError",
     "EventStoreError",
@@ -61,19 +70,26 @@ __all__ = [
     "LogIdentityError",
     "LogTruncatedError",
     "LogUnavailableError",
+    "PieceMovedError",
+    "PieceUnreadableError",
+    "PiecesMixedError",
+    "PlainValueError",
     "ProjectionError",
     "ProjectionHaltedError",
     "ProjectionLagError",
     "ProjectorConfig",
     "ReadLevel",
+    "RotatingCipher",
     "SaverClosedError",
     "SaverError",
     "SaverSettings",
+    "SealedPieceError",
     "ThreadDeletedError",
     "ThreadInfo",
     "ThreadParkedError",
     "Threads",
     "UnknownEventVersionError",
+    "UnknownKeyError",
     "UnsafeTopicError",
     "UnsafeViewError",
     "ValueCorruptedError",
@@ -82,4 +98,5 @@ __all__ = [
     "ViewUnavailableError",
     "ViewVersionError",
     "__version__",
+    "aes_cipher",
 ]

@@ -30,6 +30,7 @@ from saver.encoding import Encoder
 from saver.lineage import Known
 from saver.mapping import CheckpointDraft, known_of
 from saver.place import Place
+from saver.serde import Serde
 from tests.folding import DictView
 
 SERDE = JsonPlusSerializer()
@@ -95,6 +96,7 @@ class Encoded:
         versions = {**({} if parent is None else parent.known.versions)}
         versions.update(dict.fromkeys(new, number))
         draft = CheckpointDraft(
+            Serde(SERDE),
             Place(THREAD, "", f"{number:06}"),
             None if parent is None else parent.checkpoint_id,
             known,

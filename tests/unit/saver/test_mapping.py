@@ -17,8 +17,9 @@ from saver.errors import InvalidConfigError
 from saver.lineage import Known
 from saver.mapping import draft_of, writes_event, writes_of
 from saver.place import Place
+from saver.serde import Serde
 
-SERDE = JsonPlusSerializer()
+SERDE = Serde(JsonPlusSerializer())
 PARENT = Known(7, b"p" * 16, {"x": 1, "y": 1, "gone": 1}, {}, is_confirmed=True)
 
 
@@ -42,11 +43,11 @@ def event(made: Any, parent: Known | None) -> CheckpointSaved:
 
 
 def full(value: Any) -> Full:
-    kind, data = SERDE.dumps_typed(value)
+    payload = SERDE.dumped(value)
     found = event(draft({"x": value}, {"x": 1}, {"x": 1}), None).channels["x"].value
     assert isinstance(found, Full)
-    assert (found.payload.type, found.payload.data) == (kind, data)
-    assert found.digest == digest_of(data)
+    assert found.payload == payload
+    assert found.digest == digest_of(payload.data)
     return found
 
 
@@ -114,7 +115,7 @@ def test_plain_metadata_stands_in_the_event() -> None:
 def test_the_rest_of_a_checkpoint_is_its_body() -> None:
     """Whatever keys a LangGraph adds are kept, apart from what the event holds itself."""
     saved = event(draft({"x": 1}, {"x": 1}, {"x": 1}, v=4, ts="now", new_key=[1]), None)
-    body = SERDE.loads_typed((saved.body.type, saved.body.data))
+    body = SERDE.restored(saved.body)
     assert body == {"v": 4, "ts": "now", "new_key": [1]}
 
 
@@ -153,7 +154,7 @@ def test_writes_have_langgraphs_indices() -> None:
     """Special writes have their own negative ones, others their place in the call."""
     channels = ["a", *WRITES_IDX_MAP, "b"]
     parts = writes_of(SERDE, [(channel, 1) for channel in channels], "task", "path")
-    saved = writes_event(Place("t", "ns", "1"), parts, incarnation=3)
+    saved = writes_event(Place("t", "ns", "1"), parts, event_id=b"e" * 16, incarnation=3)
     assert [write.index for write in saved.writes] == [
         0,
         *WRITES_IDX_MAP.values(),
