@@ -218,3 +218,5 @@ async def test_lost_or_changed_chunks_are_errors(
         await saver.aget_tuple(saved)
     with pytest.raises(error):
         _ = [each async for each in saver.alist(thread)]
+    # Other tests list all that the store holds.
+    await saver.adelete_thread(saved.get("configurable", {})["thread_id"])
