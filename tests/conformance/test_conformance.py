@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 
 import pytest
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
 from langgraph.checkpoint.conformance.report import CapabilityReport
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
+from langgraph.checkpoint.kafka import aes_cipher
 from tests.wirings import EVERY_STORE, Form, Savers, Store
 
 from .reference import ReferenceSaver
@@ -37,6 +40,20 @@ async def test_every_capability_conforms(savers: Savers, store: Store, form: For
     @checkpointer_test(name=f"{store.value}-{form.value}")
     async def saver() -> AsyncGenerator[BaseCheckpointSaver[int]]:
         yield (await savers.shared(store, form)).saver
+
+    check(await validate(saver))
+
+
+@pytest.mark.parametrize("store", EVERY_STORE)
+async def test_every_capability_conforms_encrypted(savers: Savers, store: Store) -> None:
+    """So does a saver that encrypts all that it can, metadata too."""
+    serde = EncryptedSerializer(aes_cipher(b"k" * 32))
+
+    @checkpointer_test(name=f"{store.value}-encrypted")
+    async def saver() -> AsyncGenerator[BaseCheckpointSaver[int]]:
+        async with AsyncExitStack() as stack:
+            given = {"serde": serde, "seal_metadata": True}
+            yield (await savers.alone(store, Form.AWAITED, stack, **given)).saver
 
     check(await validate(saver))
 

@@ -10,7 +10,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
+from langgraph.checkpoint.kafka import aes_cipher
 from tests.wirings import EVERY_WAY, Form, Savers, Store
 
 from .commands import Command, commands
@@ -61,6 +63,22 @@ async def test_an_empty_store_holds_what_the_reference_holds(
     """The same in a store that holds nothing else, so that listings of everything are compared."""
     async with AsyncExitStack() as stack:
         parity = Parity(await savers.alone(Store.SQLITE_MEMORY, form, stack), None, is_alone=True)
+        for call in calls:
+            await parity.run(call)
+        await parity.sweep()
+
+
+@PARITY
+@given(calls=commands)
+async def test_an_encrypted_store_holds_what_the_reference_holds(
+    savers: Savers, calls: list[Command]
+) -> None:
+    """Nor does encryption change any answer, with the metadata sealed too."""
+    serde = EncryptedSerializer(aes_cipher(b"k" * 32))
+    async with AsyncExitStack() as stack:
+        chosen = {"serde": serde, "seal_metadata": True}
+        caller = await savers.alone(Store.SQLITE_MEMORY, Form.AWAITED, stack, **chosen)
+        parity = Parity(caller, None, is_alone=True)
         for call in calls:
             await parity.run(call)
         await parity.sweep()

@@ -7,27 +7,14 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from langgraph.checkpoint.kafka import AsyncKafkaSaver
+from langgraph.checkpoint.kafka import AsyncKafkaSaver, RotatingCipher, aes_cipher
+from tests.wirings import Wiring
 
 from .graphs import WHO_OWNS, agent, ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-class Mirror:
-    """A cipher for tests: turns every byte over. Use a real one."""
-
-    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Return the cipher's name and the turned bytes."""
-        return "mirror", bytes(255 - byte for byte in plaintext)
-
-    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Turn them back."""
-        return bytes(255 - byte for byte in ciphertext)
 
 
 async def test_objects_come_back_as_they_were(
@@ -44,23 +31,39 @@ async def test_encrypted_values_stand_nowhere_in_plain_text(
     tmp_path: Path, thread: RunnableConfig
 ) -> None:
     """With an `EncryptedSerializer`, neither the log nor the view shows what was said."""
-    encrypted = EncryptedSerializer(Mirror(), JsonPlusSerializer())
-    await answer_and_read_back(tmp_path / "plain.db", None, thread)
-    await answer_and_read_back(tmp_path / "encrypted.db", encrypted, thread)
+    encrypted = EncryptedSerializer.from_pycryptodome_aes(key=b"16 random bytes!")
+    for file, serde in (("plain.db", None), ("encrypted.db", encrypted)):
+        url = f"sqlite:///{tmp_path / file}"
+        async with AsyncKafkaSaver.from_conn_string(url, serde=serde) as saver:
+            await ask(agent(saver), WHO_OWNS, thread)
     assert b"payments team" in bytes_of(tmp_path, "plain.db*")
     assert b"payments team" not in bytes_of(tmp_path, "encrypted.db*")
 
 
-async def answer_and_read_back(
-    file: Path, serde: SerializerProtocol | None, thread: RunnableConfig
-) -> None:
-    """Let the agent answer, and read its state with another saver of the same serializer."""
-    url = f"sqlite:///{file}"
-    async with AsyncKafkaSaver.from_conn_string(url, serde=serde) as saver:
+async def test_an_agent_goes_on_encrypted(new_reopenable: Wiring, thread: RunnableConfig) -> None:
+    """Another process with the same key reads on where this one stopped, and remembers all."""
+    encrypted = EncryptedSerializer.from_pycryptodome_aes(key=b"16 random bytes!")
+    async with new_reopenable.open(serde=encrypted, seal_metadata=True) as saver:
         messages = await ask(agent(saver), WHO_OWNS, thread)
         assert messages[-1].text == "The payments team owns checkout."
-    async with AsyncKafkaSaver.from_conn_string(url, serde=serde) as saver:
+    async with new_reopenable.open(serde=encrypted, seal_metadata=True) as saver:
         assert (await agent(saver).aget_state(thread)).values["messages"] == messages
+        assert (await ask(agent(saver), WHO_OWNS, thread))[: len(messages)] == messages
+        history = [state async for state in agent(saver).aget_state_history(thread)]
+        assert history[-1].metadata is not None
+        assert history[-1].metadata["source"] == "input"
+
+
+async def test_keys_are_replaced_one_by_one(tmp_path: Path, thread: RunnableConfig) -> None:
+    """Whoever has the older key too reads on; all that comes new is for the newest one."""
+    old, new = aes_cipher(b"16 random bytes."), aes_cipher(b"16 random bytes!")
+    url = f"sqlite:///{tmp_path}/agent.db"
+    before = EncryptedSerializer(RotatingCipher(("2025", old)))
+    async with AsyncKafkaSaver.from_conn_string(url, serde=before) as saver:
+        messages = await ask(agent(saver), WHO_OWNS, thread)
+    after = EncryptedSerializer(RotatingCipher(("2026", new), older={"2025": old}))
+    async with AsyncKafkaSaver.from_conn_string(url, serde=after) as saver:
+        assert (await ask(agent(saver), WHO_OWNS, thread))[: len(messages)] == messages
 
 
 def bytes_of(folder: Path, pattern: str) -> bytes:

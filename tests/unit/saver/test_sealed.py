@@ -15,6 +15,7 @@ from saver import sealed
 from saver.cipher import aes_cipher
 from saver.errors import PieceMovedError, PiecesMixedError, SealedPieceError
 from saver.sealed import (
+    ENTRY_COST,
     MAX_SEGMENTS,
     Chain,
     Link,
@@ -155,6 +156,14 @@ def test_growing_costs_what_is_added_and_a_few_times_that() -> None:
     assert value.opened() == value.value
     assert value.written < 4 * len(value.value.data)
     assert value.whole < 8
+
+
+def test_an_entry_costs_what_is_said() -> None:
+    """With AES, about 150 bytes beside what is new."""
+    value = Growing(text(Random(0)) * 10)
+    before = value.written
+    value.append(text(Random(1)))
+    assert 400 < value.written - before < 400 + ENTRY_COST
 
 
 def test_reading_opens_few_pieces() -> None:
