@@ -21,7 +21,7 @@ from .events import (
     ThreadDeleted,
     ThreadErased,
     WritesSaved,
-    chunked_payloads,
+    has_chunks,
 )
 from .fields import (
     bytes_of,
@@ -75,7 +75,7 @@ def _load_chunked_at(body: Body) -> int | None:
 
 def _checked(event: M) -> M:
     """Return a manifest, or any other event of its type, unless it hides that it is one."""
-    if event.chunked_at is None and chunked_payloads(event):
+    if event.chunked_at is None and has_chunks(event):
         raise ValueError("a payload lies in chunks, and `chunked_at` is missing")
     return event
 

@@ -262,6 +262,18 @@ def is_void(event: Event, timestamp_ms: int) -> bool:
     return timestamp_ms - event.chunked_at > CHUNK_LIFETIME_MS
 
 
+def has_chunks(event: CheckpointSaved | WritesSaved) -> bool:
+    """Tell whether payloads of an event lie in chunks. Asked of every event, twice."""
+    if isinstance(event, WritesSaved):
+        return any(isinstance(write.payload, ChunkedPayload) for write in event.writes)
+    for has in event.channels.values():
+        if isinstance(has.value, ChunkedPayload):
+            return True
+    if isinstance(event.body, ChunkedPayload):
+        return True
+    return any(isinstance(each, ChunkedPayload) for each in event.metadata_payloads.values())
+
+
 def chunked_payloads(event: Event) -> list[ChunkedPayload]:
     """Return the payloads of an event that lie in chunks."""
     payloads: list[Payload | ChannelValue] = []

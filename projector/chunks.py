@@ -54,6 +54,8 @@ def hold(
 
 def settle(event: CheckpointSaved | WritesSaved, state: State) -> None:
     """Keep the chunks of a manifest for as long as the thread is there."""
+    if event.chunked_at is None:
+        return
     for payload in chunked_payloads(event):
         for offset, _ in payload.chunks:
             state.put(PENDING, u64(offset), None)

@@ -72,8 +72,7 @@ class Encoder:
             else:
                 value = self._value(channel, draft.old_channels.get(channel))
             channels[channel] = ChannelState(version, value)
-        serde, event_id = draft.serde, self._event_id
-        spot = body_spot(draft.place, draft.parent_id, draft.versions, self.sources)
+        body, payloads = self._rest()
         return CheckpointSaved(
             namespace=draft.place.namespace,
             checkpoint_id=draft.checkpoint_id,
@@ -81,13 +80,22 @@ class Encoder:
             parent_event=parent.event_id if parent is not None and inherits else None,
             incarnation=incarnation,
             channels=channels,
-            body=serde.sealed(draft.body, spot, event_id),
+            body=body,
             metadata=draft.metadata,
-            metadata_payloads={
-                key: serde.sealed(payload, metadata_spot(draft.place, key), event_id)
-                for key, payload in draft.metadata_payloads.items()
-            },
+            metadata_payloads=payloads,
         )
+
+    def _rest(self) -> tuple[Payload, dict[str, Payload]]:
+        """Return the body and the metadata that is not plain, sealed if there is a sealer."""
+        draft, serde, event_id = self._draft, self._draft.serde, self._event_id
+        if serde.sealer is None:
+            return draft.body, draft.metadata_payloads
+        spot = body_spot(draft.place, draft.parent_id, draft.versions, self.sources)
+        payloads = {
+            key: serde.sealed(payload, metadata_spot(draft.place, key), event_id)
+            for key, payload in draft.metadata_payloads.items()
+        }
+        return serde.sealed(draft.body, spot, event_id), payloads
 
     def _value(self, channel: str, payload: Payload | None) -> ChannelValue:
         base = None if self._parent is None else self._parent.values.get(channel)

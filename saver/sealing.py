@@ -38,9 +38,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from hmac import compare_digest
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 import zstandard
 from langgraph.checkpoint.serde.base import CipherProtocol, SerializerProtocol
@@ -119,6 +120,16 @@ class _Opened(NamedTuple):
     cipher_name: str
 
 
+@lru_cache(maxsize=64)
+def _is_encrypting(kind: type) -> bool:
+    return issubclass(kind, EncryptedSerializer)
+
+
+def encrypts(serde: SerializerProtocol) -> TypeGuard[EncryptedSerializer]:
+    """Tell whether a serializer encrypts. Asked at every call, and `isinstance` is slow here."""
+    return _is_encrypting(type(serde))
+
+
 class Sealer:
     """Seals and opens pieces. Safe from any OS thread if the cipher is, as LangGraph's AES is."""
 
@@ -131,7 +142,7 @@ class Sealer:
 
         What is sealed is made by the serializer inside it, `serde.serde`.
         """
-        return cls(serde.cipher) if isinstance(serde, EncryptedSerializer) else None
+        return cls(serde.cipher) if encrypts(serde) else None
 
     def seal(self, data: bytes, identity: PieceIdentity) -> bytes:
         """Return one piece without a head, sealed.

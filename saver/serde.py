@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgpack
 from langgraph.checkpoint.serde.base import CipherProtocol, SerializerProtocol
-from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from eventstore.codec import DIGEST_BYTES
 from eventstore.events import Payload, Version
@@ -26,7 +25,7 @@ from .errors import (
 )
 from .place import MAX_NAME_BYTES, Place
 from .sealed import SEALED, Spot, opened, sealed_whole
-from .sealing import Sealer
+from .sealing import Sealer, encrypts
 
 ALWAYS_READABLE: Final = frozenset({"run_id"})
 """Metadata that is never sealed: the checkpoints of a run are found by it."""
@@ -60,7 +59,7 @@ class Serde:
             )
         self._inner = serializer
         self._cipher: CipherProtocol | None = None
-        if isinstance(serializer, EncryptedSerializer):
+        if encrypts(serializer):
             self._inner, self._cipher = serializer.serde, serializer.cipher
         self._reads_plain = reads_plain
         self._readable = readable_metadata | ALWAYS_READABLE if sealed_metadata else None
