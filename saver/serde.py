@@ -89,7 +89,7 @@ class Serde:
         return Payload(SEALED, sealed_whole(self.sealer, payload, spot, event_id).data)
 
     def opened(self, payload: Payload, spot: Spot) -> Payload:
-        """Return the payload that the inner serializer made.
+        """Return the payload that the inner serializer made, wherever it was stored.
 
         Raises:
             PlainValueError: It is not encrypted, and has to be.
@@ -102,13 +102,13 @@ class Serde:
                 raise CipherMissingError(*spot)
             return opened(self.sealer, payload.data, spot)
         if self._cipher is None:
-            return payload
+            return _anywhere(payload)
         kind, separator, cipher_name = payload.type.partition(_BY_LANGGRAPH)
         if separator:
             return Payload(kind, _decrypted(self._cipher, cipher_name, payload.data, spot))
         if not self._reads_plain:
             raise PlainValueError(*spot)
-        return payload
+        return _anywhere(payload)
 
     def loaded(self, payload: Payload, spot: Spot) -> Any:
         """Return the object of a payload as it is stored; raises what `opened` does."""
@@ -117,6 +117,11 @@ class Serde:
     def restored(self, payload: Payload) -> Any:
         """Return the object of a payload that is open."""
         return self._inner.loads_typed((payload.type, payload.data))
+
+
+def _anywhere(payload: Payload) -> Payload:
+    """Return a payload without the chunks that it came from: another event has its own."""
+    return payload if type(payload) is Payload else Payload(payload.type, payload.data)
 
 
 def _decrypted(cipher: CipherProtocol, name: str, data: bytes, spot: Spot) -> bytes:

@@ -147,10 +147,9 @@ class _Chunks:
 
 def _chosen(event: CheckpointSaved | WritesSaved) -> list[Payload]:
     """Return the payloads to put into chunks, the largest first, until the rest fits."""
-    payloads = [payload for payload in _payloads(event) if not isinstance(payload, ChunkedPayload)]
     left = inline_size(event)
     chosen: list[Payload] = []
-    for payload in sorted(payloads, key=lambda each: len(each.data), reverse=True):
+    for payload in sorted(_payloads(event), key=lambda each: len(each.data), reverse=True):
         if left <= MAX_INLINE_BYTES:
             break
         chosen.append(payload)

@@ -20,6 +20,7 @@ from projector.layout import CHUNKS
 from projector.view import Changes
 from saver import uploading
 from saver.uploading import MAX_INLINE_BYTES
+from tests.waiting import wait_until
 
 from .conftest import new_thread
 
@@ -167,19 +168,23 @@ async def spoil_chunks(
     view, log = saver._engine._view, saver._engine.log
     thread_id = thread.get("configurable", {})["thread_id"]
     partition = log.partition_of(thread_id)
-    progress = await view.progress(partition)
-    assert progress is not None
     scope = CHUNKS + thread_hash(thread_id)
-    dump = await view.dump(partition)
-    cells: dict[tuple[bytes, bytes], bytes | None] = {
-        (key, name): spoilt(data)
-        for key, fields in dump.items()
-        if key.startswith(scope)
-        for name, data in fields.items()
-    }
-    assert cells
-    changes = Changes(cells=cells)
-    assert await view.apply(partition, expected=progress, changes=changes, reached=progress)
+
+    async def is_spoilt() -> bool:
+        # The projector may be at work on other threads of the partition meanwhile.
+        progress = await view.progress(partition)
+        assert progress is not None
+        cells: dict[tuple[bytes, bytes], bytes | None] = {
+            (key, name): spoilt(data)
+            for key, fields in (await view.dump(partition)).items()
+            if key.startswith(scope)
+            for name, data in fields.items()
+        }
+        assert cells
+        changes = Changes(cells=cells)
+        return await view.apply(partition, expected=progress, changes=changes, reached=progress)
+
+    await wait_until(is_spoilt, description="the chunks are spoilt")
 
 
 def lost(_: bytes) -> None:
@@ -224,3 +229,21 @@ async def test_lost_or_changed_chunks_are_errors(
         _ = [each async for each in saver.alist(thread)]
     # Other tests list all that the store holds.
     await saver.adelete_thread(saved.get("configurable", {})["thread_id"])
+
+
+async def test_copy_takes_large_payloads_along(
+    saver: AsyncKafkaSaver, thread: RunnableConfig, other_thread: RunnableConfig
+) -> None:
+    """A copy has chunks of its own for all that is large, wherever it stands in the checkpoint."""
+    value, told, written = (incompressible(MAX_INLINE_BYTES + n) for n in range(1, 4))
+    saved = await put(saver, thread, 1, {"plain": told}, state=value)
+    await saver.aput_writes(saved, [("state", written)], "task")
+    source, target = (each.get("configurable", {})["thread_id"] for each in (thread, other_thread))
+    await saver.acopy_thread(source, target)
+    await saver.adelete_thread(source)
+    found = await saver.aget_tuple(other_thread)
+    assert found is not None
+    metadata: Any = found.metadata
+    assert found.checkpoint["channel_values"] == {"state": value}
+    assert metadata["plain"] == told
+    assert found.pending_writes == [("task", "state", written)]
