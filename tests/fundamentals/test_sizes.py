@@ -184,7 +184,8 @@ async def spoil_chunks(
         changes = Changes(cells=cells)
         return await view.apply(partition, expected=progress, changes=changes, reached=progress)
 
-    await wait_until(is_spoilt, description="the chunks are spoilt")
+    done: bool = await wait_until(is_spoilt, description="the chunks are spoilt")
+    assert done
 
 
 def lost(_: bytes) -> None:
