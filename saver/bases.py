@@ -96,6 +96,23 @@ class Bases:
                 _, oldest = self._bases.popitem(last=False)
                 self._weight -= oldest.weight
 
+    def acknowledged(
+        self, thread_id: str, stored: Mapping[str, Base], offset: int | None
+    ) -> dict[str, int]:
+        """Let the values of an event be extended; return where each of them is stored.
+
+        Nothing where the log did not tell the event's offset.
+        """
+        values: dict[str, int] = {}
+        if offset is None:
+            return values
+        for channel, base in stored.items():
+            if base.offset is None:
+                base.offset = offset
+                self.add(thread_id, channel, base)
+            values[channel] = base.offset
+        return values
+
     def is_tip(self, buffer: Buffer, base: Base) -> bool:
         """Tell whether a buffer ends with a version, as far as this saver knows."""
         return base.event_id is not None and self._tips.get(buffer) == base.event_id

@@ -137,13 +137,9 @@ class _Batch:
         """Return which values may be extended from now on, and where each of them is stored."""
         values: dict[str, int] = {}
         for (event_id, _), at in zip(self.events, places, strict=True):
-            if event_id not in self.encoders or at.offset is None:
-                continue
-            for channel, base in self.encoders[event_id].stored.items():
-                if base.offset is None:
-                    base.offset = at.offset
-                    self.bases.add(self.place.thread_id, channel, base)
-                values[channel] = base.offset
+            if event_id in self.encoders:
+                stored = self.encoders[event_id].stored
+                values |= self.bases.acknowledged(self.place.thread_id, stored, at.offset)
         return values
 
 

@@ -71,7 +71,9 @@ class Writer:
         try:
             at = await appending
             await self._saw(at)
-            self._remember(place, own, stored, at.offset)
+            if stored:
+                known = self._bases.acknowledged(place.thread_id, stored, at.offset)
+                own.values = {**own.values, **known}
             own.is_confirmed = True
         except Exception:
             name = place.thread_id, place.namespace, place.checkpoint_id or ""
@@ -115,20 +117,6 @@ class Writer:
             )
             self._lineage.remember(place.thread_id, place.namespace, event.checkpoint_id, own)
         return own, encoder.stored, appending
-
-    def _remember(
-        self, place: Place, own: Known, stored: dict[str, Base], offset: int | None
-    ) -> None:
-        """Let later checkpoints extend the values of one that is acknowledged."""
-        if not stored or offset is None:
-            return
-        values = dict(own.values)
-        for channel, base in stored.items():
-            if base.offset is None:
-                base.offset = offset
-                self._bases.add(place.thread_id, channel, base)
-            values[channel] = base.offset
-        own.values = values
 
     async def _hand_over_writes(self, place: Place, parts: TaskWrites) -> Awaitable[Appended]:
         checkpoint_id = place.checkpoint_id or ""
