@@ -41,7 +41,7 @@ from .opening import body_of
 from .place import Place, ReadLevel
 from .reading import Reader
 from .sealing import Sealer
-from .serde import Serde, body_spot, channel_spot, metadata_spot, write_spot
+from .serde import Serde, channel_spot, metadata_spot, write_spot
 from .writing import Writer
 
 BASES_BYTES: Final = 16 * 1024 * 1024
@@ -181,10 +181,10 @@ class _Copy:
         encoder = batch.encoder(event_id)
         ask = partial(self._channels, stored, parent, values, encoder)
         channels = await asyncio.to_thread(ask) if size > LARGE_BYTES else ask()
-        body = body_of(self.serde, self.source_thread_id, stored)
+        opened = body_of(self.serde, self.source_thread_id, stored)
         versions = {channel: state.version for channel, state in channels.items()}
-        spot = body_spot(place, parent_id, versions, encoder.sources)
-        metadata, payloads = self._metadata(stored, event_id)
+        metadata, open_payloads = self._metadata(stored)
+        body, payloads = encoder.rest(self.serde, parent_id, versions, opened, open_payloads)
         inherits = any(state.value is INHERITED for state in channels.values())
         saved = CheckpointSaved(
             namespace=stored.namespace,
@@ -193,7 +193,7 @@ class _Copy:
             parent_event=parent.event_id if parent is not None and inherits else None,
             incarnation=self.incarnation,
             channels=channels,
-            body=self.serde.sealed(body, spot, event_id),
+            body=body,
             metadata=metadata,
             metadata_payloads=payloads,
             copy_id=self.copy_id,
@@ -249,23 +249,17 @@ class _Copy:
         spot = channel_spot(self.source_thread_id, namespace, channel)
         return self.serde.opened(payload, spot)
 
-    def _metadata(
-        self, stored: StoredCheckpoint, event_id: bytes
-    ) -> tuple[dict[str, Any], dict[str, Payload]]:
-        """Return the metadata for the target, sealed as that of a checkpoint that is put."""
+    def _metadata(self, stored: StoredCheckpoint) -> tuple[dict[str, Any], dict[str, Payload]]:
+        """Return the metadata for the target: what stays readable, and all other, not sealed."""
         serde, row = self.serde, stored.row
         source = Place(self.source_thread_id, stored.namespace, stored.checkpoint_id)
-        target = Place(self.target_thread_id, stored.namespace, stored.checkpoint_id)
         readable = {key: value for key, value in row.metadata.items() if serde.stays_readable(key)}
         payloads = {
             key: serde.dumped(value) for key, value in row.metadata.items() if key not in readable
         }
         for key, payload in row.metadata_payloads.items():
             payloads[key] = serde.opened(payload, metadata_spot(source, key))
-        return readable, {
-            key: serde.sealed(payload, metadata_spot(target, key), event_id)
-            for key, payload in payloads.items()
-        }
+        return readable, payloads
 
     def _writes(
         self, namespace: str, checkpoint_id: str, writes: Sequence[StoredWrite]

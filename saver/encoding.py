@@ -6,6 +6,7 @@ bytes; any other one is stored whole.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, cast
 
 from eventstore.codec import digest_of
@@ -19,6 +20,7 @@ from eventstore.events import (
     Full,
     Payload,
     Referenced,
+    Version,
 )
 from projector.layout import NO_EVENT
 from projector.values import INLINE_BYTES
@@ -30,7 +32,7 @@ from .mapping import CheckpointDraft, same_version
 from .place import Place
 from .sealed import SEALED, Chain, sealed_next, sealed_whole
 from .sealing import Sealer
-from .serde import body_spot, channel_spot, metadata_spot
+from .serde import Serde, body_spot, channel_spot, metadata_spot
 
 LARGE_BYTES: Final = 1024 * 1024
 """A checkpoint with more new bytes is encoded on another OS thread."""
@@ -72,7 +74,9 @@ class Encoder:
             else:
                 value = self._value(channel, draft.old_channels.get(channel))
             channels[channel] = ChannelState(version, value)
-        body, payloads = self._rest()
+        body, payloads = self._values.rest(
+            draft.serde, draft.parent_id, draft.versions, draft.body, draft.metadata_payloads
+        )
         return CheckpointSaved(
             namespace=draft.place.namespace,
             checkpoint_id=draft.checkpoint_id,
@@ -84,18 +88,6 @@ class Encoder:
             metadata=draft.metadata,
             metadata_payloads=payloads,
         )
-
-    def _rest(self) -> tuple[Payload, dict[str, Payload]]:
-        """Return the body and the metadata that is not plain, sealed if there is a sealer."""
-        draft, serde, event_id = self._draft, self._draft.serde, self._event_id
-        if serde.sealer is None:
-            return draft.body, draft.metadata_payloads
-        spot = body_spot(draft.place, draft.parent_id, draft.versions, self.sources)
-        payloads = {
-            key: serde.sealed(payload, metadata_spot(draft.place, key), event_id)
-            for key, payload in draft.metadata_payloads.items()
-        }
-        return serde.sealed(draft.body, spot, event_id), payloads
 
     def _value(self, channel: str, payload: Payload | None) -> ChannelValue:
         base = None if self._parent is None else self._parent.values.get(channel)
@@ -136,6 +128,27 @@ class ValueEncoder:
         if found is None:
             return self._full(channel, payload, index)
         return self._cut(channel, payload, index, base, found)
+
+    def rest(
+        self,
+        serde: Serde,
+        parent_id: str | None,
+        versions: Mapping[str, Version],
+        body: Payload,
+        metadata: Mapping[str, Payload],
+    ) -> tuple[Payload, dict[str, Payload]]:
+        """Return the body and the metadata that is not plain, sealed if there is a sealer.
+
+        To be asked for once all values have their forms: the body belongs beside them.
+        """
+        if self._sealer is None:
+            return body, dict(metadata)
+        place, event_id = self._place, self._event_id
+        spot = body_spot(place, parent_id, versions, self.sources)
+        return serde.sealed(body, spot, event_id), {
+            key: serde.sealed(payload, metadata_spot(place, key), event_id)
+            for key, payload in metadata.items()
+        }
 
     def _cut(
         self, channel: str, payload: Payload, index: ValueIndex, base: Base, found: Cut

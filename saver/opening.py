@@ -11,7 +11,7 @@ from projector.view import StoredCheckpoint
 from .errors import SaverError
 from .place import Place
 from .sealed import SEALED, event_of
-from .serde import Serde, body_spot, channel_spot
+from .serde import Serde, anywhere, body_spot, channel_spot
 
 
 def opened_values(serde: Serde, thread_id: str, stored: StoredCheckpoint) -> dict[str, Payload]:
@@ -43,6 +43,9 @@ def sources_of(stored: StoredCheckpoint) -> dict[str, bytes]:
 def body_of(serde: Serde, thread_id: str, stored: StoredCheckpoint) -> Payload:
     """Return a checkpoint's body, opened where it was sealed beside the values that it has."""
     row = stored.row
+    if serde.sealer is None and row.body.type != SEALED:
+        # As `opened` would; where it belongs need not be known, which costs a digest.
+        return anywhere(row.body)
     spot = body_spot(
         Place(thread_id, stored.namespace, stored.checkpoint_id),
         row.parent_id,

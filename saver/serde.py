@@ -102,13 +102,13 @@ class Serde:
                 raise CipherMissingError(*spot)
             return opened(self.sealer, payload.data, spot)
         if self._cipher is None:
-            return _anywhere(payload)
+            return anywhere(payload)
         kind, separator, cipher_name = payload.type.partition(_BY_LANGGRAPH)
         if separator:
             return Payload(kind, _decrypted(self._cipher, cipher_name, payload.data, spot))
         if not self._reads_plain:
             raise PlainValueError(*spot)
-        return _anywhere(payload)
+        return anywhere(payload)
 
     def loaded(self, payload: Payload, spot: Spot) -> Any:
         """Return the object of a payload as it is stored; raises what `opened` does."""
@@ -119,7 +119,7 @@ class Serde:
         return self._inner.loads_typed((payload.type, payload.data))
 
 
-def _anywhere(payload: Payload) -> Payload:
+def anywhere(payload: Payload) -> Payload:
     """Return a payload without the chunks that it came from: another event has its own."""
     return payload if type(payload) is Payload else Payload(payload.type, payload.data)
 
