@@ -24,8 +24,7 @@ from projector.layout import ROWS, VALUES, Row
 from tests.wirings import Caller, Form, Savers, Store
 
 from .sealing import AES, KEY, grow, with_serializer
-from .test_values import VALUES as EVERY_VALUE
-from .test_values import alike, in_memory
+from .test_values import every_kind_comes_back
 from .thread import Thread
 
 pytestmark = [
@@ -56,18 +55,7 @@ async def opened(savers: Savers, **settings: Any) -> AsyncGenerator[Caller]:
 
 async def test_every_kind_of_value_comes_back(sealed: Caller) -> None:
     """Channels and pending writes, of the thread and of a copy, as InMemorySaver gives them."""
-    thread, copied = Thread(sealed), Thread(sealed)
-    values = {f"channel {number}": value for number, value in enumerate(EVERY_VALUE)}
-    config = await thread.put(1, values)
-    await thread.write(config, [*values.items()], "k")
-    await sealed.copy_thread(thread.id, copied.id)
-    for here in (thread, copied):
-        found = await here.values(1)
-        writes = {channel: value for _, channel, value in await here.pending(1)}
-        for channel, value in values.items():
-            expected = await in_memory(value)
-            assert alike(found[channel], expected[0]), value
-            assert alike(writes[channel], expected[1]), value
+    await every_kind_comes_back(sealed)
 
 
 async def test_a_growing_channel_comes_back_at_every_version(sealed: Caller) -> None:

@@ -98,11 +98,8 @@ def alike(ours: Any, theirs: Any) -> bool:
     return type(ours) is type(theirs) and (ours == theirs or repr(ours) == repr(theirs))
 
 
-async def test_every_kind_of_value_comes_back_as_from_memory(caller: Caller) -> None:
-    """A channel and a pending write give what InMemorySaver gives, by type and value.
-
-    So does a copy of the thread. B59, B62, B64, B65, S24.
-    """
+async def every_kind_comes_back(caller: Caller) -> None:
+    """Compare every value with memory's: in a channel and a write, of a thread and its copy."""
     thread, copy = Thread(caller), Thread(caller)
     values = {f"channel {number}": value for number, value in enumerate(VALUES)}
     config = await thread.put(1, values)
@@ -115,6 +112,14 @@ async def test_every_kind_of_value_comes_back_as_from_memory(caller: Caller) -> 
             expected = await in_memory(value)
             assert alike(found[channel], expected[0]), value
             assert alike(writes[channel], expected[1]), value
+
+
+async def test_every_kind_of_value_comes_back_as_from_memory(caller: Caller) -> None:
+    """A channel and a pending write give what InMemorySaver gives, by type and value.
+
+    So does a copy of the thread. B59, B62, B64, B65, S24.
+    """
+    await every_kind_comes_back(caller)
 
 
 async def test_a_value_that_cannot_be_saved_leaves_nothing(caller: Caller) -> None:

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from langgraph.checkpoint.serde.base import CipherProtocol
 
 from eventstore.events import Payload
 from saver import sealed
@@ -27,6 +26,8 @@ from saver.sealed import (
 )
 from saver.sealing import CHUNK_BYTES, Sealer
 
+from .ciphers import Counting
+
 SPOT = Spot("thread", "", "channel:messages")
 AES = Sealer(aes_cipher(b"k" * 16))
 ID = [number.to_bytes(16) for number in range(10)]
@@ -35,20 +36,6 @@ ID = [number.to_bytes(16) for number in range(10)]
 def text(random: Random) -> bytes:
     """Return a message of 400 bytes that cannot be compressed."""
     return random.randbytes(400)
-
-
-class Counting(CipherProtocol):
-    """Encrypts nothing, and counts what it decrypts."""
-
-    def __init__(self) -> None:
-        self.decrypted = 0
-
-    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        return "clear", plaintext
-
-    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        self.decrypted += 1
-        return ciphertext
 
 
 class Growing:

@@ -9,30 +9,17 @@ from hashlib import blake2b
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph.checkpoint.serde.base import CipherProtocol
 
 from eventstore.events import Payload
 from saver.cipher import aes_cipher
 from saver.errors import PieceMovedError, PiecesMixedError, PieceUnreadableError
 from saver.sealing import MAX_PIECE_BYTES, Cut, PieceIdentity, Sealer, pieces_covering
 
+from .ciphers import Counting
+
 FIRST = PieceIdentity("thread", "", "channel:messages", b"1" * 16)
 SECOND = replace(FIRST, event_id=b"2" * 16)
 SEALER = Sealer(aes_cipher(b"k" * 16))
-
-
-class Counting(CipherProtocol):
-    """Encrypts nothing, and counts what it decrypts."""
-
-    def __init__(self) -> None:
-        self.decrypted = 0
-
-    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        return "clear", plaintext
-
-    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        self.decrypted += 1
-        return ciphertext
 
 
 def cuts(pieces: list[bytes], identity: PieceIdentity) -> list[Cut]:
